@@ -7,7 +7,7 @@ use std::time::Duration;
 use tenure_core::{StoreError, Tick};
 
 /// What is acquired for at most some time is waited for a moment longer: an answer may be on its way.
-const LAST_CALL: Duration = Duration::from_millis(100);
+pub(crate) const LAST_CALL: Duration = Duration::from_millis(100);
 
 /// What is acquired for at most `patience`.
 pub(crate) async fn within<T>(
@@ -20,7 +20,8 @@ pub(crate) async fn within<T>(
     }
 }
 
-fn unanswered(patience: Duration) -> AcquireError {
+/// What is told where patience has ended and nothing was heard of the store.
+pub(crate) fn unanswered(patience: Duration) -> AcquireError {
     StoreError::unavailable(format!("the store has not answered within {patience:?}")).into()
 }
 

@@ -133,12 +133,12 @@ impl SharedLeases {
                 () = dropped.cancelled() => return,
             }
             let (Some(inner), Some(cell)) = (inner.upgrade(), cell.upgrade()) else { return };
-            // It is being given up: that may take a while, and would not go on.
+            let now = clock.held();
+            let mut users = inner.users();
+            // It is being given up: that may take a while, and would not go on. Whoever does so first ends belief, and asks for it after that.
             if cell.belief.deadline() == Tick(0) {
                 return;
             }
-            let now = clock.held();
-            let mut users = inner.users();
             let ended = users.cells.end(lease, now);
             if ended.is_some() {
                 // First, or a guard that is dropped on the news, in another thread, would give the key up at once.

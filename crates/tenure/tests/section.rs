@@ -321,6 +321,13 @@ async fn a_store_that_hangs_is_told_and_lost_answers_cost_nothing_but_time() {
     faults.inject([Fault::LoseRequest, Fault::LoseRequest]);
     assert!(a.with_lease(set("0_10"), SPAN, |_| async {}).await.is_ok());
     faults.always(Fault::Hang);
+    let wait = Duration::from_millis(500);
+    let (none, took) = timed(a.lock(set("0_10"), SPAN).acquire_within(wait)).await;
+    assert!(
+        matches!(&none, Err(AcquireError::Store(error)) if error.kind() == ErrorKind::Unavailable),
+        "{none:?}"
+    );
+    assert!(took < wait * 2, "{took:?}");
     let (result, after) = timed(a.with_lease(set("0_10"), SPAN, |_| async {})).await;
     assert!(matches!(result, Err(BodyError::Acquire(_))) && after < SPAN, "{result:?} {after:?}");
     faults.always(Fault::None);

@@ -284,6 +284,51 @@ async fn a_sweep_is_not_complete_before_its_last_batch_is_written_down() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_written_down_before_a_batch_was_aborted_is_counted() {
+    let world = World::new();
+    let batches = Arc::new(Mutex::new(0));
+    let handle = move |_, _| {
+        let is_second = {
+            let mut batches = batches.lock().unwrap();
+            *batches += 1;
+            *batches == 2
+        };
+        async move {
+            if is_second {
+                std::future::pending::<()>().await;
+            }
+            Ok(())
+        }
+    };
+    let one = sweep(AnyStore::new(world.memory.clone()), &world).shards(1);
+    let swept = one.run(Items::new(0..30), handle).await.unwrap();
+    assert_eq!((swept.items, swept.leases), (30, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sweep_that_can_never_write_down_what_it_has_covered_ends() {
+    let world = World::new();
+    let (faults, line) = world.line();
+    let handle = move |_, _| {
+        let faults = faults.clone();
+        async move {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            // Until this lease is over.
+            faults.always(Fault::Refuse);
+            tokio::spawn(async move {
+                tokio::time::sleep(Duration::from_secs(12)).await;
+                faults.always(Fault::None);
+            });
+            Ok(())
+        }
+    };
+    let one = sweep(AnyStore::new(line), &world).shards(1);
+    let ended = tokio::time::timeout(Duration::from_secs(600), one.run(Items::new(0..30), handle)).await;
+    let Ok(Err(SweepError::Covered(error))) = &ended else { panic!("{ended:?}") };
+    assert!(error.to_string().contains("refused"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_waits_for_the_last_piece_of_a_sweep_looks_less_and_less_often() {
     let world = World::new();
     let (_faults, line) = world.line();

@@ -195,10 +195,13 @@ async fn perform(store: &AnyStore, op: Op, timeout: Duration) -> Result<Answer, 
 #[cfg(test)]
 mod tests {
     //! Plan: a store that panics leaves the outcome unknown, and is asked on; on a store that does not answer, only so many claims are begun, while renewals, looks and listings are begun at
-    //! once; the rest follow in their order as places come free; a refusal keeps its place for a while.
+    //! once; the rest follow in their order as places come free; a refusal keeps its place for a while; a claim that waited for too long is not begun.
     use super::*;
     use crate::driver::noting::Noting;
-    use tenure_core::{ErrorKind, HolderId, Key, Now, Tick, Wall};
+    use tenure_core::op::{Expect, Write};
+    use tenure_core::{
+        ErrorKind, Fence, HolderId, Key, Metadata, Nonce, Now, Record, Tenure, Tick, Ttl, Wall,
+    };
     use tenure_store::Freshness;
     use tokio::sync::Semaphore;
 
@@ -284,5 +287,47 @@ mod tests {
         }
         assert_eq!(settle(&mut flights).await, 0);
         assert_eq!(begun(), ["read k32"]);
+    }
+
+    /// The paused runtime's time.
+    struct Paused(tokio::time::Instant);
+
+    impl Clock for Paused {
+        fn now(&self) -> Now {
+            let held = Tick(0).after(self.0.elapsed());
+            Now { held, waited: held, wall: Wall(0) }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn s1_a_claim_that_waited_for_its_turn_for_too_long_is_not_begun() {
+        let mut store = Noting::default();
+        store.permits = Some(Arc::new(Semaphore::new(0)));
+        #[allow(clippy::disallowed_methods, reason = "the paused runtime's clock is the simulated time")]
+        let clock: Arc<dyn Clock> = Arc::new(Paused(tokio::time::Instant::now()));
+        let troubles = Troubles::new(Arc::clone(&clock), HolderId::new("a").unwrap());
+        let mut flights = Flights::new(AnyStore::new(store.clone()), clock, Arc::clone(&troubles));
+        let claim = |n: u64| {
+            let nonce = Nonce(n.into());
+            let tenure = Some(Tenure::new(nonce, HolderId::new("a").unwrap(), Ttl::MIN, Wall(0)));
+            let record = Record { fence: Fence(1), nonce, stamp: Wall(0), tenure, metadata: Metadata::new() };
+            let (key, expect) = (Key::new(format!("k{n}")).unwrap(), Expect::Vacant);
+            request(n, Op::Write(Box::new(Write { key, expect, record })), false)
+        };
+        // Which are never answered.
+        (0..32).for_each(|n| flights.start(request(n, Op::Read(Key::new(format!("k{n}")).unwrap()), false)));
+        (32..40).for_each(|n| flights.start(claim(n)));
+        let mut ended = Vec::new();
+        while !flights.is_empty() {
+            ended.extend(flights.next().await);
+        }
+        ended.sort_by_key(|(op, _)| *op);
+        let unsent = ended.iter().skip(32).all(|(_, result)| {
+            let error = result.as_ref().unwrap_err();
+            error.kind() == ErrorKind::Unavailable && error.to_string().contains("not asked for")
+        });
+        assert!(ended.len() == 40 && unsent, "{ended:?}");
+        assert_eq!(store.log.lock().unwrap().len(), 32);
+        assert!(troubles.worst(Some(["k39", ""])).is_some());
     }
 }

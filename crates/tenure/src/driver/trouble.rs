@@ -283,3 +283,46 @@ impl Drop for AwaitedKeys<'_> {
 fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    //! Plan: patience is over though calls about a key fail minutes apart, and though a thousand other keys fail.
+    use super::*;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use tenure_core::{Now, Wall};
+    use tokio::time::timeout;
+
+    /// In seconds.
+    #[derive(Default)]
+    struct HandSet(AtomicU64);
+
+    impl Clock for HandSet {
+        fn now(&self) -> Now {
+            let held = Tick(0).after(Duration::from_secs(self.0.load(Ordering::SeqCst)));
+            Now { held, waited: held, wall: Wall(0) }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn patience_ends_though_calls_about_a_key_fail_minutes_apart() {
+        let clock = Arc::new(HandSet::default());
+        let troubles = Troubles::new(clock.clone(), HolderId::new("a").unwrap());
+        let error = StoreError::unavailable("no answer");
+        let mut waiting = Box::pin(troubles.outlast(["k", "session/a"], Duration::from_secs(300)));
+        for minutes in [0, 2, 4] {
+            clock.0.store(minutes * 60, Ordering::SeqCst);
+            let sent = clock.held();
+            troubles.failed("k", CallKind::Write, sent, &error);
+            (0..MOST).for_each(|n| troubles.failed(&format!("other {n}"), CallKind::Write, sent, &error));
+            assert!(timeout(MOMENT * 2, &mut waiting).await.is_err(), "{minutes} minutes");
+        }
+        clock.0.store(360, Ordering::SeqCst);
+        troubles.failed("k", CallKind::Write, clock.held(), &error);
+        assert_eq!(timeout(FORGOTTEN * 2, &mut waiting).await.unwrap(), error);
+        drop(waiting);
+        // Nobody waits for it any more.
+        clock.0.store(600, Ordering::SeqCst);
+        troubles.failed("other", CallKind::Write, clock.held(), &error);
+        assert!(troubles.state().failing.keys().all(|(key, _)| key == "other"));
+    }
+}

@@ -1,12 +1,12 @@
 //! The units of a fleet, as anyone can see and change them.
 
 mod orders;
+mod untold;
 
 use super::view::{NewUnit, Roster, UnitView, Units, member, view};
 use crate::clock;
 use crate::direct::DirectStore;
 use crate::home::Home;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tenure_core::fleet::{
     About, FleetName, Planning, Status, UnitSpec, advance, generation, is_of_this_layout, other_layout,
@@ -17,6 +17,7 @@ use tenure_core::{
     Clock, Fence, HolderId, InvalidInput, Key, Metadata, Nonce, Nonces, Record, StoreError, Stored,
 };
 use tenure_store::{AnyStore, Expect, Listed, Outcome, Store, StoreExt, Write};
+use untold::UntoldChanges;
 
 /// A fleet: its units and its workers. Cheap to clone; needs no session, and costs nothing while nothing is asked of it.
 #[derive(Clone)]
@@ -27,7 +28,7 @@ pub struct Fleet {
     has_own_clock: bool,
     nonces: Arc<Mutex<Nonces>>,
     /// Something may have been changed through this handle that the workers were not told of.
-    untold: Arc<AtomicBool>,
+    untold: Arc<UntoldChanges>,
 }
 
 /// A record that changes more often than this under our hands is not merely worked on.
@@ -132,11 +133,11 @@ impl Fleet {
         if writes.is_empty() {
             return Ok(0);
         }
-        let was_untold = self.untold.swap(true, Ordering::SeqCst);
+        let change = self.untold.note();
         match self.create_each(writes).await {
             Ok((created, true)) => self.tell().await.map(|()| created),
             Ok((created, false)) => {
-                self.untold.fetch_and(was_untold, Ordering::SeqCst);
+                self.untold.was_none(change);
                 Ok(created)
             }
             Err(error) => {
@@ -327,7 +328,7 @@ impl Fleet {
         change: impl FnMut(&mut UnitSpec, &mut Metadata),
     ) -> Result<Option<UnitView>, StoreError> {
         let changed = self.change(unit, None, change).await?;
-        if self.untold.load(Ordering::SeqCst) {
+        if self.untold.is_any() {
             self.tell().await?;
         }
         Ok(changed)
@@ -361,9 +362,10 @@ impl Fleet {
             let written = Stored::new(record.clone());
             let news = spec != before.0;
             // Before the write, since its answer may be lost; after it, since somebody else may have told in between.
-            self.untold.fetch_or(news, Ordering::SeqCst);
+            let note = || news.then(|| self.untold.note());
+            note();
             if let Outcome::Won { .. } = self.store.write(Write { key: key.clone(), expect, record }).await? {
-                self.untold.fetch_or(news, Ordering::SeqCst);
+                note();
                 return view(unit, written).map(Some);
             }
         }
@@ -394,18 +396,9 @@ impl Fleet {
     /// # Cancel safety
     /// When the future is dropped the workers may be told or not. Telling them twice does no harm.
     pub async fn tell(&self) -> Result<(), StoreError> {
-        /// Nobody was told, unless this is forgotten.
-        struct Untold<'a>(&'a AtomicBool);
-        impl Drop for Untold<'_> {
-            fn drop(&mut self) {
-                self.0.store(true, Ordering::SeqCst);
-            }
-        }
-        let untold = Untold(&self.untold);
-        // What is changed from here on is another matter.
-        self.untold.store(false, Ordering::SeqCst);
+        let newest = self.untold.newest();
         self.raise_board().await?;
-        std::mem::forget(untold);
+        self.untold.told(newest);
         Ok(())
     }
 

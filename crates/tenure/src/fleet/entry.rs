@@ -35,12 +35,9 @@ pub(super) fn enter(
                 let call = call.map(|ended| ended.unwrap_or_else(|panic| Err(crashed(&*panic))));
                 tokio::time::timeout(ttl.duration(), call).await.unwrap_or_else(|at| Err(late(at)))
             };
-            let answer = tokio::select! {
-                biased;
-                // An error means that nobody wants the worker any more.
-                _ = entry.wait_for(|entry| matches!(entry, Membership::Left)) => break send(&commands, FleetCommand::Stop),
-                answer = asked => answer,
-            };
+            // An error means that nobody wants the worker any more.
+            let left = entry.wait_for(|entry| matches!(entry, Membership::Left));
+            let Some(answer) = before(left, asked).await else { break send(&commands, FleetCommand::Stop) };
             match answer {
                 Ok(Some(worker)) => break refuse(&inner, &commands, other_layout(fleet.name(), &worker)),
                 Err(error) if error.is_passing() => {
@@ -55,8 +52,20 @@ pub(super) fn enter(
                     break send(&commands, FleetCommand::Join);
                 }
             }
-            tokio::time::sleep(ttl.part(16).min(MOMENT)).await;
+            let left = entry.wait_for(|entry| matches!(entry, Membership::Left));
+            if before(left, tokio::time::sleep(ttl.part(16).min(MOMENT))).await.is_none() {
+                break send(&commands, FleetCommand::Stop);
+            }
         }
+    }
+}
+
+/// What comes of `work`, if it ends before that.
+async fn before<T>(end: impl Future, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        biased;
+        _ = end => None,
+        done = work => Some(done),
     }
 }
 

@@ -87,7 +87,7 @@ impl Unit {
         self.share.cell.loss()
     }
 
-    /// Waits until it is lost, and says why. One that was let go of is not lost.
+    /// Waits until it is lost, and says why. One that was let go of is not lost, so this never returns for it: [`Unit::cancelled`] tells of either.
     ///
     /// # Cancel safety
     /// May be dropped and called again.

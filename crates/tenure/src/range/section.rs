@@ -6,6 +6,7 @@ use super::presence::SectionPresence;
 use super::shared::SharedSection;
 use crate::error::{AcquireError, BodyError};
 use crate::meters::WaitMeter;
+use crate::patience::{LAST_CALL, unanswered};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::range::RangeSet;
@@ -69,7 +70,8 @@ impl Section {
     }
 
     /// Leases what nobody else holds of `desired`, and what fits of that, to be given up by the caller. `duration` may be cut to
-    /// [`SectionBuilder::longest`](super::SectionBuilder::longest), and is never prolonged. It does not wait: [`Section::lock`] does, and can ask for all or nothing.
+    /// [`SectionBuilder::longest`](super::SectionBuilder::longest), and is never prolonged. It does not wait for others: [`Section::lock`] does, and can ask for all or
+    /// nothing. A store that does not answer is waited for, for half of the duration and 10 s at the most.
     ///
     /// # Errors
     /// [`AcquireError::Held`] when others hold all of it, of whom no one is named. Otherwise when the store can't be reached, the section is full or stopped, or
@@ -98,12 +100,24 @@ impl Section {
         let duration = self.duration(duration)?;
         let (begun, mut pause) = (self.inner.clock.held(), FIRST);
         let waiting = WaitMeter::for_range(begun);
+        let left = || wait.saturating_sub(self.inner.clock.held().since(begun));
+        let mut is_answered = false;
         loop {
-            if let Some(guard) = self.obtain(desired.clone(), duration, portion).await? {
-                waiting.over(self.inner.clock.held());
-                return Ok(guard);
+            // The first may take its time where there is no wait: it is the only one.
+            let most = if wait.is_zero() { Duration::MAX } else { left().saturating_add(LAST_CALL) };
+            let attempt = self.obtain(desired.clone(), duration, portion);
+            match tokio::time::timeout(most, attempt).await {
+                Ok(Ok(Some(guard))) => {
+                    waiting.over(self.inner.clock.held());
+                    return Ok(guard);
+                }
+                Ok(Ok(None)) => is_answered = true,
+                Ok(Err(error)) => return Err(error),
+                // That one was cut short says nothing of the store.
+                Err(_) if is_answered => return Err(AcquireError::Held(None)),
+                Err(_) => return Err(unanswered(wait)),
             }
-            let left = wait.saturating_sub(self.inner.clock.held().since(begun));
+            let left = left();
             if left.is_zero() {
                 return Err(AcquireError::Held(None));
             }

@@ -17,6 +17,8 @@ pub(super) struct Covered {
     nonces: Nonces,
     seen: Option<Stored>,
     parts: RangeSet,
+    /// Why the last call failed, if it did: also one whose caller was aborted while it waited for the next.
+    trouble: Option<StoreError>,
 }
 
 /// Others are quicker now and then; more often than this in a row, something is wrong.
@@ -34,12 +36,18 @@ impl Covered {
         }
         let key = section::key(&format!("{name}/covered/{sweep}"))?;
         let nonces = Nonces::new(crate::clock::instance());
-        Ok(Covered { section: section.clone(), key, nonces, seen: None, parts: RangeSet::new() })
+        let (section, parts) = (section.clone(), RangeSet::new());
+        Ok(Covered { section, key, nonces, seen: None, parts, trouble: None })
     }
 
     /// What was covered when last looked at.
     pub(super) fn parts(&self) -> &RangeSet {
         &self.parts
+    }
+
+    /// Why it can't be looked at, or written down, at present.
+    pub(super) fn trouble(&self) -> Option<&StoreError> {
+        self.trouble.as_ref()
     }
 
     /// Whether that takes so many bytes that it should not be cut into more pieces.
@@ -55,12 +63,13 @@ impl Covered {
         loop {
             match self.section.inner.direct.read(&self.key).await {
                 Ok(seen) => return self.see(seen),
-                Err(error) => pause(error, &mut failures).await?,
+                Err(error) => self.wait_out(error, &mut failures).await?,
             }
         }
     }
 
     fn see(&mut self, seen: Option<Stored>) -> Result<(), StoreError> {
+        self.trouble = None;
         if let Some(seen) = &seen {
             self.parts = self.parts.union(&SectionLedger::covered(&seen.record)?);
         }
@@ -79,11 +88,12 @@ impl Covered {
                     let record = Record { fence, ..write.record };
                     self.seen = Some(Stored::new(record).versioned(version));
                     self.parts = self.parts.union(more);
+                    self.trouble = None;
                     return Ok(());
                 }
                 Ok(Outcome::Lost(seen)) => self.see(seen)?,
                 Err(error) => {
-                    pause(error, &mut failures).await?;
+                    self.wait_out(error, &mut failures).await?;
                     self.seen = seen_before;
                     self.look().await?;
                 }
@@ -103,21 +113,22 @@ impl Covered {
         (Write { key: self.key.clone(), expect, record }, seen)
     }
 
+    /// Waits a little before the next try, unless trying again can't help.
+    async fn wait_out(&mut self, error: StoreError, failures: &mut u32) -> Result<(), StoreError> {
+        const MOST: u32 = 10;
+        *failures += 1;
+        self.trouble = Some(error.clone());
+        if !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown) || *failures > MOST {
+            return Err(error);
+        }
+        tokio::time::sleep(Duration::from_millis(5 << (*failures).min(8))).await;
+        Ok(())
+    }
+
     /// One entry of these parts, as if this process held it.
     fn ledger(&self, parts: RangeSet, id: Nonce, fence: Fence, stamp: Wall) -> SectionLedger {
         let holder = self.section.holder().clone();
         let entry = Entry::new(id, holder, fence, stamp, Ttl::MIN, parts);
         SectionLedger::new(if entry.parts.is_empty() { vec![] } else { vec![entry] })
     }
-}
-
-/// Waits a little before the next try, unless trying again can't help.
-async fn pause(error: StoreError, failures: &mut u32) -> Result<(), StoreError> {
-    const MOST: u32 = 10;
-    *failures += 1;
-    if !matches!(error.kind(), ErrorKind::Unavailable | ErrorKind::Unknown) || *failures > MOST {
-        return Err(error);
-    }
-    tokio::time::sleep(Duration::from_millis(5 << (*failures).min(8))).await;
-    Ok(())
 }

@@ -18,7 +18,7 @@
 //!
 //! | name | level | message | fields |
 //! |---|---|---|---|
-//! | `sweep.batch_aborted` | warn | a lease was over before one batch was handled | `key`, `sweep`, `range`, `in_a_row` |
+//! | `sweep.batch_aborted` | warn | a lease was over before one batch was handled and written down | `key`, `sweep`, `range`, `in_a_row` |
 
 mod covered;
 mod run;

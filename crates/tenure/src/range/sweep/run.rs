@@ -8,7 +8,7 @@ use crate::panics::quietly;
 use crate::range::{RangeLease, Section};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tenure_core::range::{KeyRange, Point, RangeSet};
 use tenure_core::{InvalidInput, Loss};
@@ -79,9 +79,11 @@ impl<E> Worked<E> {
 /// How far the work under a lease has come, which outlives a body that is aborted.
 #[derive(Debug, Default)]
 struct SweepProgress {
-    /// A batch is scanned or handled.
+    /// A batch is scanned, handled or written down.
     is_at_work: AtomicBool,
     has_covered: AtomicBool,
+    /// What was handled and written down.
+    items: AtomicU64,
 }
 
 impl SweepProgress {
@@ -209,11 +211,9 @@ impl Sweep {
             if slow > 0 {
                 self.tell_slow(&piece.range, slow);
                 if slow == SLOW {
-                    return Err(SweepError::Slow {
-                        range: piece.range,
-                        duration: self.duration,
-                        times: slow,
-                    });
+                    let (range, duration, times) = (piece.range, self.duration, slow);
+                    let trouble = covered.lock().await.trouble().cloned();
+                    return Err(trouble.map_or(SweepError::Slow { range, duration, times }, SweepError::from));
                 }
             }
             if piece.depth < DEPTH && pieces.len() < PIECES {
@@ -228,7 +228,7 @@ impl Sweep {
         quietly(|| {
             tracing::warn!(
                 name: "sweep.batch_aborted", target: "tenure::range", %key, %sweep, %range, in_a_row,
-                "a lease was over before one batch was handled"
+                "a lease was over before one batch was handled and written down"
             );
         });
     }
@@ -275,16 +275,20 @@ impl Sweep {
         };
         let handle = Arc::clone(handle);
         let body = move |lease: RangeLease| async move { share.work(&lease, &*handle).await };
-        match self.section.with_lease(desired, self.duration, body).await {
+        let done = self.section.with_lease(desired, self.duration, body).await;
+        // Of a body that was aborted, too.
+        let items = progress.items.load(Ordering::SeqCst);
+        match done {
             // One that ends in time, but had no time to cover anything, is as slow as one that is ended.
             Ok(worked) => {
                 let is_slow = worked.error.is_none() && !worked.is_fruitless && progress.is_slow();
-                Ok(Some(Worked { is_slow, ..worked }))
+                Ok(Some(Worked { items, is_slow, ..worked }))
             }
             // Its time was over. What it has covered is written down; the rest is looked at again.
             Err(BodyError::Interrupted { value, why }) => {
                 let worked = value.unwrap_or_else(Worked::nothing);
-                Ok(Some(Worked { is_slow: why == Loss::Overran && progress.is_slow(), ..worked }))
+                let is_slow = why == Loss::Overran && progress.is_slow();
+                Ok(Some(Worked { items, is_slow, ..worked }))
             }
             // All of it is others'.
             Err(BodyError::Acquire(AcquireError::Held(_))) => Ok(None),
@@ -330,6 +334,7 @@ impl<S: Source> SweepTask<S> {
         H: Fn(Vec<S::Item>, RangeLease) -> Fut,
         Fut: Future<Output = Result<(), S::Error>>,
     {
+        self.progress.is_at_work.store(true, Ordering::SeqCst);
         // Between the look that chose this piece and the lease, another may have covered some of it.
         let parts = {
             let mut covered = self.covered.lock().await;
@@ -378,10 +383,11 @@ impl<S: Source> SweepTask<S> {
                     }
                     handled.map_err(SweepError::Failed)?;
                 }
-                self.progress.is_at_work.store(false, Ordering::SeqCst);
                 let done = KeyRange::new(rest.low().clone(), next.clone()).unwrap_or_default();
                 self.covered.lock().await.add(&done.into()).await?;
                 self.progress.has_covered.store(true, Ordering::SeqCst);
+                self.progress.is_at_work.store(false, Ordering::SeqCst);
+                self.progress.items.fetch_add(count, Ordering::SeqCst);
                 worked.items += count;
                 rest = KeyRange::new(next, rest.high().clone()).unwrap_or_default();
             }
