@@ -94,11 +94,11 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 1,024 connections, 64 of strangers, 100,000 leases, 64 KiB, 30 s.
+    /// 1,024 connections, all of them of strangers if nobody else comes, 100,000 leases, 64 KiB, 30 s.
     fn default() -> Limits {
         Limits {
             connections: 1024,
-            strangers: 64,
+            strangers: 1024,
             leases: 100_000,
             body: 64 * 1024,
             patience: Duration::from_secs(30),

@@ -71,6 +71,8 @@ pub(crate) async fn serve(door: &Door, served: &ConnectionContext) {
                 () = makes_room(stranger) => {}
             }
         });
+        // Whoever was let in is heard before the next one, who may need its place: its token may have come already.
+        tokio::task::yield_now().await;
     }
 }
 

@@ -13,7 +13,6 @@ use crate::peer::ClientIdentity;
 use crate::problem::Problem;
 use crate::wire::{LeaseReply, OnExit, millis};
 use state::{EXITED, LAPSED, LeaseTableEntry, OUTLASTS, RELEASED, STOPPED, TableState, UNDELIVERED, id_of};
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure::clock::{boottime, boottime_line};
@@ -85,19 +84,11 @@ impl LeaseTable {
 
     /// Tells which of these records clients have, and which of them they lead by.
     pub(crate) fn mark_held(&self, rows: &mut [RecordRow]) {
-        let shown: BTreeSet<(&str, u64)> =
-            rows.iter().flat_map(|row| row.fences().map(|fence| (row.key.as_str(), fence))).collect();
-        let here: BTreeMap<String, bool> = {
-            let state = self.state();
-            let is_shown = |entry: &&LeaseTableEntry| {
-                shown.contains(&(entry.holding.key().as_str(), entry.holding.fence().0))
-            };
-            let here = state.entries.values().filter(is_shown);
-            here.map(|entry| (entry.holding.key().as_str().to_owned(), entry.is_election)).collect()
-        };
+        let state = self.state();
         for row in rows {
-            let led = here.get(&row.key);
-            (row.is_here, row.is_election) = (led.is_some(), led == Some(&true));
+            let ids = row.fences().filter_map(|fence| state.by_fence.get(&(row.key.clone(), fence)));
+            let held = ids.filter_map(|id| state.entries.get(id)).last();
+            (row.is_here, row.is_election) = (held.is_some(), held.is_some_and(|held| held.is_election));
         }
     }
 
@@ -123,7 +114,8 @@ impl LeaseTable {
     ) -> Result<LeaseReply, Problem> {
         let (id, holding) = (id_of(&tenure::clock::uuid())?, Arc::new(holding));
         let mut state = self.state();
-        if state.is_stopping {
+        // It is written down that a tick has begun: its client has what is left of its time, or it would have run nowhere.
+        if state.is_stopping && !matches!(*holding, Holding::Tick(..)) {
             return Err(Problem::stopping());
         }
         let table = Arc::downgrade(self);
@@ -154,7 +146,7 @@ impl LeaseTable {
             self.history.began(entry.holding.key(), &claim);
         }
         self.say("acquired", id, &entry.holding, None);
-        state.entries.insert(id, entry);
+        state.insert(id, entry);
         drop(state);
         self.gauge();
         self.changed.notify_waiters();
@@ -170,6 +162,8 @@ impl LeaseTable {
         let left = entry.holding.draining().map_or(left, |within| left.min(within));
         // What was told is not taken back.
         entry.told = entry.told.max(now + left);
+        // Where nothing is put off, as of a unit that is to go, it is asked for again while there is time, ever sooner.
+        let rest = self.drift.least(entry.told.saturating_sub(now));
         LeaseReply {
             id: id.to_string(),
             key: entry.holding.key().as_str().to_owned(),
@@ -177,7 +171,7 @@ impl LeaseTable {
             deadline_boottime_ms: millis(now + left),
             boot: self.boot.clone(),
             good_for_ms: millis(self.drift.least(left)),
-            beat_in_ms: millis((self.drift.least(left) / 3).min(self.longest_rest)),
+            beat_in_ms: millis((rest / 3).min(self.longest_rest)),
             is_revoked: entry.holding.is_revoked(),
             on_exit: if entry.peer.is_some() { OnExit::Release } else { OnExit::Lapse },
             drain_in_ms: entry.holding.draining().map(millis),
@@ -205,6 +199,17 @@ impl LeaseTable {
             entry.peer = None;
         }
         Ok(self.tell(id, entry))
+    }
+
+    /// Whether what has this id is no leadership of that key. What is over is told where it is ended.
+    pub(crate) fn check_leads(&self, id: &str, key: &str) -> Result<(), Problem> {
+        let id = id_of(id)?;
+        let state = self.state();
+        let leads = |entry: &LeaseTableEntry| entry.is_election && entry.holding.key().as_str() == key;
+        if state.entries.get(&id).is_some_and(|entry| !leads(entry)) {
+            return Err(Problem::bad_request(format!("what has this id is no leadership of {key}")));
+        }
+        Ok(())
     }
 
     /// A client is done with what it has, and says how that ended. False: it was lost before.

@@ -15,6 +15,8 @@ use uuid::Uuid;
 pub(super) struct TableState {
     /// By their ids, which are numbers and not texts: each beat looks for one.
     pub(super) entries: BTreeMap<Uuid, LeaseTableEntry>,
+    /// By key and fence, as records show them.
+    pub(super) by_fence: BTreeMap<(String, u64), Uuid>,
     /// One for each entry, no later than its deadline. A beat leaves it as it is.
     pub(super) due: BTreeSet<(Duration, Uuid)>,
     pub(super) ended: EndedLeases,
@@ -70,8 +72,14 @@ pub(super) const RELEASED: &str = "it was released";
 pub(super) const OUTLASTS: &str = "it is held until its time is over, as this agent is being stopped";
 
 impl TableState {
+    pub(super) fn insert(&mut self, id: Uuid, entry: LeaseTableEntry) {
+        self.by_fence.insert(entry.as_shown(), id);
+        self.entries.insert(id, entry);
+    }
+
     pub(super) fn take(&mut self, id: Uuid, why: &str) -> Option<LeaseTableEntry> {
         let entry = self.entries.remove(&id)?;
+        self.by_fence.remove(&entry.as_shown());
         // What is left of ranges may be a day, and nothing else limits how many are given back by then.
         self.due.remove(&(entry.due, id));
         self.ended.insert(id, why.to_owned());
@@ -141,6 +149,11 @@ pub(super) fn id_of(text: &str) -> Result<Uuid, Problem> {
 }
 
 impl LeaseTableEntry {
+    /// The key and the fence in its record.
+    fn as_shown(&self) -> (String, u64) {
+        (self.holding.key().as_str().to_owned(), self.holding.fence().0)
+    }
+
     /// Why no beat could prolong it, if none could.
     pub(super) fn loss(&self) -> Option<String> {
         let loss = if self.holding.is_revoked() {

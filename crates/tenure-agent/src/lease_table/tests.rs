@@ -1,4 +1,5 @@
-//! Plan: of a lease that has left the table, however it did, no note of its deadline stays, also of one whose deadline is a day ahead. Beats are so near that their connection stays.
+//! Plan: of a lease that has left the table, however it did, no note of its deadline stays, also of one whose deadline is a day ahead. Beats are so near that their connection
+//! stays, and no nearer where nothing can be put off. A tick that has begun is told though the agent stops. A leadership is given up by its own key.
 use super::*;
 use tenure::range::KeyRange;
 
@@ -41,7 +42,8 @@ async fn of_what_has_left_the_table_no_note_stays() {
                 }
             }
         }
-        assert_eq!((table.count(), table.state().due.len()), (0, 0), "{how}");
+        let state = table.state();
+        assert_eq!((state.entries.len(), state.due.len(), state.by_fence.len()), (0, 0, 0), "{how}");
     }
 }
 
@@ -72,4 +74,54 @@ async fn what_is_over_while_its_agent_stops_is_not_told_as_a_client_that_was_sil
         let told = tokio::select! { () = table.sweep() => unreachable!(), told = over => told };
         assert_eq!(told, event);
     }
+}
+
+#[tokio::test]
+async fn a_tick_that_has_begun_is_told_though_the_agent_stops_and_what_else_comes_is_not() {
+    let leases = Leases::new(tenure::memory()).unwrap();
+    let history = Arc::new(TenureHistory::new(Arc::clone(leases.clock())));
+    let table = LeaseTable::new(&leases, history, &Limits::default());
+    let client = Arc::new(ClientIdentity::unknown());
+    let begun = leases.once_every("tick", Duration::from_secs(1)).begin().await.unwrap();
+    let tenure::once::Ticked::Here(tick) = begun else { panic!("{begun:?}") };
+    let late = leases.acquire("late").await.unwrap();
+    table.state().is_stopping = true;
+    let told = table.enter(Holding::Tick(tick, crate::holding::Again::No), terms(), &client).unwrap();
+    assert_eq!(table.beat(&told.id, &client).unwrap_err().code(), "stopping");
+    assert!(table.end(&told.id, End::Ran(String::new())).await.unwrap());
+    let refused = table.enter(Holding::Lease(late), terms(), &client).unwrap_err();
+    assert_eq!(refused.code(), "stopping");
+}
+
+#[tokio::test]
+async fn a_leadership_is_given_up_by_its_own_key() {
+    let leases = Leases::new(tenure::memory()).unwrap();
+    let history = Arc::new(TenureHistory::new(Arc::clone(leases.clock())));
+    let table = LeaseTable::new(&leases, history, &Limits::default());
+    let client = Arc::new(ClientIdentity::unknown());
+    let mut ids = Vec::new();
+    for (key, is_election) in [("led", true), ("locked", false)] {
+        let guard = leases.acquire(key).await.unwrap();
+        let terms = LeaseTerms { is_election, ..terms() };
+        ids.push(table.enter(Holding::Lease(guard), terms, &client).unwrap().id);
+    }
+    assert!(table.check_leads(&ids[0], "led").is_ok());
+    for (id, key) in [(&ids[0], "locked"), (&ids[1], "locked"), (&ids[1], "led")] {
+        assert_eq!(table.check_leads(id, key).unwrap_err().code(), "bad_request", "{key}");
+    }
+}
+
+#[tokio::test]
+async fn what_can_not_be_put_off_is_not_asked_for_all_the_time() {
+    let leases = Leases::new(tenure::memory()).unwrap();
+    let history = Arc::new(TenureHistory::new(Arc::clone(leases.clock())));
+    let table = LeaseTable::new(&leases, history, &Limits::default());
+    let client = Arc::new(ClientIdentity::unknown());
+    let guard = leases.acquire("k").await.unwrap();
+    let reply = table.enter(Holding::Lease(guard), terms(), &client).unwrap();
+    let id = id_of(&reply.id).unwrap();
+    // As of a unit whose time to end is over, or of a lease in which belief is suspended.
+    table.state().entries.get_mut(&id).unwrap().longest = Duration::ZERO;
+    let told = table.beat(&reply.id, &client).unwrap();
+    assert!(told.good_for_ms == 0 && told.beat_in_ms > 500, "{told:?}");
 }

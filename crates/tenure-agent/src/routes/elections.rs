@@ -72,12 +72,14 @@ pub(crate) async fn campaign(
     post, path = "/v1/elections/{key}/resign", tag = "elections", request_body = Resign,
     params(("key" = String, Path, description = "Percent-encoded, slashes too")),
     responses((status = 200, description = "Another can lead", body = ReleaseReply), (status = 410, description = "It is over", body = Problem),
-        (status = 404, description = "The agent knows nothing of it", body = Problem))
+        (status = 404, description = "The agent knows nothing of it", body = Problem),
+        (status = 400, description = "It is no leadership of this key", body = Problem))
 )]
 pub(crate) async fn resign(
     State(shared): State<Arc<AgentState>>,
-    Named(_key): Named,
+    Named(key): Named,
     Posted(asked): Posted<Resign>,
 ) -> Result<Json<ReleaseReply>, Problem> {
+    shared.table.check_leads(&asked.id, &key)?;
     super::ended(&shared, &asked.id, End::GivenBack).await
 }
