@@ -25,6 +25,8 @@ _MOST_BEATS = 1000
 _LONGEST_WAIT = 24 * 60 * 60.0
 #: An agent that has said nothing for longer is asked whether it is there.
 _LONGEST_SILENCE = 60.0
+#: The thread that prolongs ends when there was nothing for so long.
+_IDLE_NS = 5_000_000_000
 #: A beat's answer is waited for so long at least, however little time is left.
 _LEAST_PATIENCE = 0.05
 #: Those of this process.
@@ -469,15 +471,21 @@ class Client:
             self._leave_idle()
 
     def _wait_for_due(self) -> List[Lease]:
-        """What is to be prolonged now; nothing when nothing will be."""
+        """What is to be prolonged now; nothing when this thread ends, since nothing was held for a while."""
+        idle_from_ns: Optional[int] = None
         with self._lock:
             while True:
                 # Nothing here outlasts the wait, so that what nobody else has goes.
                 now, wait = boottime_ns(), 1.0
                 held = list(self._held.values())
-                if not held:
+                if held:
+                    idle_from_ns = None
+                else:
                     self._leave_idle()
-                    if self._is_closed:
+                    idle_from_ns = idle_from_ns or now
+                    if self._is_closed or now - idle_from_ns >= _IDLE_NS:
+                        # Whoever has something from here on starts another. A client that nobody has any more goes.
+                        self._keeper = None
                         return []
                 next_ns = min((lease._beat_at_ns for lease in held), default=None)
                 if next_ns is not None and next_ns <= now:

@@ -8,6 +8,7 @@ import json
 import os
 import socket
 import ssl
+import struct
 import weakref
 from ipaddress import ip_address
 from typing import Any, Dict, Iterator, List, Optional
@@ -24,6 +25,8 @@ _MOST_BYTES = 256 << 20
 _PIECE = 1 << 20
 #: Those of this process.
 _wires: "weakref.WeakSet[Wire]" = weakref.WeakSet()
+#: The agent has closed the connection: it was full, or stopped. With TLS, that may be in the middle of the handshake.
+_CLOSED = (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 
 
 def _forked() -> None:
@@ -52,10 +55,14 @@ def default_address() -> str:
     if named:
         return named
     runtime = os.environ.get("XDG_RUNTIME_DIR")
-    directory = os.path.join(runtime, "tenure") if runtime else f"/tmp/tenure-{os.geteuid()}"
+    directory = os.path.join(runtime, "tenure") if runtime else _in_tmp()
     if not runtime and _is_of_another(directory):
         raise Unreachable(f"{directory} is another user's, who could give out leases there; name the agent by TENURE_AGENT")
     return "unix:" + os.path.join(directory, "agent.sock")
+
+
+def _in_tmp() -> str:
+    return f"/tmp/tenure-{os.geteuid()}"
 
 
 def _is_of_another(directory: str) -> bool:
@@ -64,6 +71,15 @@ def _is_of_another(directory: str) -> bool:
         return os.lstat(directory).st_uid not in (os.geteuid(), 0)
     except OSError:
         return False
+
+
+def _check_listener(connected: socket.socket, path: str) -> None:
+    """In /tmp another user may have come first, also since the address was chosen."""
+    if os.path.dirname(path) != _in_tmp() or not hasattr(socket, "SO_PEERCRED"):
+        return
+    _pid, uid, _gid = struct.unpack("3i", connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    if uid not in (os.geteuid(), 0):
+        raise PermissionError(f"the user with the id {uid} listens at {path}, who could give out leases there; name the agent by TENURE_AGENT")
 
 
 def trust(address: str, ca_file: Optional[str]) -> Optional[ssl.SSLContext]:
@@ -120,6 +136,7 @@ class _UnixConnection(http.client.HTTPConnection):
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         self.sock.connect(self._path)
+        _check_listener(self.sock, self._path)
 
 
 def _connection(address: str, timeout: Optional[float], tls: Optional[ssl.SSLContext]) -> http.client.HTTPConnection:
@@ -261,7 +278,7 @@ class Wire:
             answer = self._answer(patience)
             status, text = answer.status, _read(answer)
             self._is_asking = False
-        except (http.client.RemoteDisconnected, BrokenPipeError, ConnectionResetError) as error:
+        except _CLOSED as error:
             self.close()
             if is_new:
                 raise Closed(f"the agent at {self._address} has closed the connection: {error}") from error
@@ -319,7 +336,7 @@ class Wire:
             other.request("GET", "/healthz")
             other.getresponse().read()
             return True
-        except (ConnectionResetError, BrokenPipeError):
+        except _CLOSED:
             # An agent that has no place for one more connection closes it.
             return True
         except (OSError, http.client.HTTPException):
