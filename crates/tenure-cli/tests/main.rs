@@ -12,6 +12,8 @@ mod agent_restart;
 mod agent_section;
 #[cfg(feature = "serve")]
 mod agent_tls;
+#[cfg(all(feature = "less", feature = "postgres", feature = "redis"))]
+mod away;
 #[cfg(all(feature = "dynamodb", feature = "etcd", feature = "postgres", feature = "redis"))]
 mod bad_input;
 mod completions;

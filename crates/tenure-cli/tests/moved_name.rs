@@ -4,76 +4,13 @@
 //! then on. Who holds a lease finds it there without a restart, and releases it there.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::remote::{Remote, told, well};
+use crate::common::remote::{Remote, port_of, told, well};
+use crate::common::tcp_relay::TcpRelay;
 use crate::common::{Process, wait_until};
-use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 const NAME: &str = "tenure-moved.test";
-
-/// Passes connections on to the server, until it is dropped.
-struct Relay {
-    state: Arc<State>,
-}
-
-#[derive(Default)]
-struct State {
-    is_over: AtomicBool,
-    taken: AtomicUsize,
-    streams: Mutex<Vec<TcpStream>>,
-}
-
-impl Relay {
-    fn start(listener: TcpListener, to: SocketAddr) -> Relay {
-        let state = Arc::new(State::default());
-        listener.set_nonblocking(true).unwrap();
-        let shared = Arc::clone(&state);
-        std::thread::spawn(move || {
-            while !shared.is_over.load(SeqCst) {
-                let Ok((client, _)) = listener.accept() else {
-                    std::thread::sleep(Duration::from_millis(5));
-                    continue;
-                };
-                client.set_nonblocking(false).unwrap();
-                let server = TcpStream::connect(to).unwrap();
-                shared.taken.fetch_add(1, SeqCst);
-                for (from, to) in [(&client, &server), (&server, &client)] {
-                    shared.streams.lock().unwrap().push(from.try_clone().unwrap());
-                    let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
-                    std::thread::spawn(move || pass(from, to));
-                }
-            }
-        });
-        Relay { state }
-    }
-
-    fn taken(&self) -> usize {
-        self.state.taken.load(SeqCst)
-    }
-}
-
-impl Drop for Relay {
-    fn drop(&mut self) {
-        self.state.is_over.store(true, SeqCst);
-        for stream in self.state.streams.lock().unwrap().iter() {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-    }
-}
-
-fn pass(mut from: TcpStream, mut to: TcpStream) {
-    let mut bytes = vec![0; 1 << 16];
-    while let Ok(count @ 1..) = from.read(&mut bytes) {
-        if to.write_all(&bytes[..count]).is_err() {
-            break;
-        }
-    }
-    let _ = to.shutdown(Shutdown::Both);
-}
 
 /// Runs the rest of its arguments where its first one stands in for the file of hosts.
 const WITH_HOSTS: &str = "mount --bind \"$0\" /etc/hosts && exec \"$@\"";
@@ -96,7 +33,7 @@ fn is_followed(place: &Remote, port: u16, named: impl Fn(u16) -> String) {
     let meant = before.local_addr().unwrap().port();
     let after = TcpListener::bind((second, meant)).unwrap();
     let server = SocketAddr::from((first, port));
-    let (before, after) = (Relay::start(before, server), Relay::start(after, server));
+    let (before, after) = (TcpRelay::start(before, server), TcpRelay::start(after, server));
     let stands_for =
         |address: Ipv4Addr| place.bench.write("hosts", format!("127.0.0.1 localhost\n{address} {NAME}\n"));
     stands_for(first);
@@ -125,10 +62,6 @@ fn is_followed(place: &Remote, port: u16, named: impl Fn(u16) -> String) {
     place.bench.write("go", "");
     assert_eq!(holder.wait(), 0);
     assert_ne!(state(), "held", "it was not released");
-}
-
-fn port_of(url: &str) -> u16 {
-    url.rsplit(':').next().unwrap().split('/').next().unwrap().parse().unwrap()
 }
 
 /// A URL with the name and a port for its host.

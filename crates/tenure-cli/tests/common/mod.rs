@@ -15,6 +15,7 @@ pub mod servers;
 #[cfg(feature = "dynamodb")]
 pub mod service;
 pub mod successor;
+pub mod tcp_relay;
 pub mod toothless;
 pub mod waiting;
 pub mod workers;

@@ -15,6 +15,11 @@ pub fn told(variable: &str) -> String {
     })
 }
 
+/// The port in the URL of a server.
+pub fn port_of(url: &str) -> u16 {
+    url.rsplit(':').next().unwrap().split('/').next().unwrap().parse().unwrap()
+}
+
 /// Runs SQL on the tests' PostgreSQL, as its owner.
 #[track_caller]
 pub fn psql(sql: &str) {
