@@ -79,6 +79,31 @@ fn release(target: Option<String>) -> Result<Vec<CheckStep>, String> {
     Ok(steps)
 }
 
+/// The pages of docs that the package has.
+const PAGES: [&str; 8] =
+    ["command-line", "configuration", "install", "json", "operate", "parallel", "promises", "stores"];
+
+/// A page of docs whose links lead to the sources of this version, but for those to other pages of the package.
+fn linked(page: &str) -> String {
+    let mut parts = page.split("](");
+    let mut linked = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let target = part.split([')', '#']).next().unwrap_or_default();
+        let is_elsewhere = target.contains("://") || target.is_empty();
+        let is_here = PAGES.iter().any(|page| target.strip_suffix(".md") == Some(page));
+        linked.push_str("](");
+        if !is_elsewhere && !is_here {
+            linked.push_str(&format!("https://github.com/tenure-rs/tenure/blob/v{VERSION}/"));
+        }
+        match target.strip_prefix("../") {
+            Some(_) if !is_elsewhere => linked.push_str(&part[3..]),
+            None if !is_elsewhere && !is_here => linked.push_str(&format!("docs/{part}")),
+            _ => linked.push_str(part),
+        }
+    }
+    linked
+}
+
 /// Packages `program`, installs the package in a root of its own, and runs `example` from there.
 pub(crate) fn checks(program: &Path, example: &Path, limit: Duration) -> Result<Vec<CheckStep>, String> {
     let place = target_directory().join("dist-test");
@@ -133,13 +158,15 @@ impl DistPackage {
         put(&source.join("CHANGELOG.md"), &format!("{doc}/changelog"), "644")?;
         put(&source.join("packaging/debian/copyright"), &format!("{doc}/copyright"), "644")?;
         put(&source.join("packaging/debian/default"), "etc/default/tenure", "644")?;
-        for page in
-            ["command-line", "configuration", "install", "json", "operate", "parallel", "promises", "stores"]
-        {
-            put(&source.join(format!("docs/{page}.md")), &format!("{doc}/{page}.md"), "644")?;
+        for page in PAGES {
+            let text = std::fs::read_to_string(source.join(format!("docs/{page}.md")));
+            let text = text.map_err(|error| format!("docs/{page}.md: {error}"))?;
+            write(&root.join(format!("{doc}/{page}.md")), &linked(&text))?;
         }
-        for kind in ["systemd", "kubernetes"] {
-            for file in files(&source.join("packaging").join(kind))? {
+        for (kind, from) in
+            [("systemd", "packaging/systemd"), ("kubernetes", "packaging/kubernetes"), ("ops", "ops")]
+        {
+            for file in files(&source.join(from))? {
                 let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 put(&file, &format!("{doc}/examples/{kind}/{name}"), "644")?;
             }
@@ -308,5 +335,22 @@ mod tests {
         assert_eq!(parse(&words("--target x")), Ok(DistRequest::Release { target: Some("x".to_owned()) }));
         assert_eq!(parse(&words("--check x")), Ok(DistRequest::Check { program: "x".into() }));
         assert!(parse(&words("--target")).is_err() && parse(&words("x")).is_err());
+    }
+
+    #[test]
+    fn links_lead_to_pages_that_are_there_or_to_the_sources() {
+        let sources = format!("https://github.com/tenure-rs/tenure/blob/v{VERSION}");
+        for (link, leads_to) in [
+            ("operate.md#clocks", "operate.md#clocks".to_owned()),
+            ("#clocks", "#clocks".to_owned()),
+            ("https://a.example/b.md", "https://a.example/b.md".to_owned()),
+            ("../ops/README.md", format!("{sources}/ops/README.md")),
+            ("design/jobs.md#x", format!("{sources}/docs/design/jobs.md#x")),
+        ] {
+            assert_eq!(
+                linked(&format!("see [it]({link}), a [b](json.md)")),
+                format!("see [it]({leads_to}), a [b](json.md)")
+            );
+        }
     }
 }

@@ -152,6 +152,21 @@ fn what_belongs_together_in_a_manifest_is_alike() {
 }
 
 #[test]
+fn a_unit_on_a_host_without_a_store_of_all_hosts_does_not_start() {
+    for path in files("packaging/systemd").into_iter().filter(|path| path.extension().unwrap() == "service") {
+        let unit = std::fs::read_to_string(&path).unwrap();
+        // What the file says counts before that.
+        let starts_without = "\nEnvironment=TENURE_STORE=\nEnvironmentFile=-/etc/default/tenure\n";
+        assert!(unit.contains(starts_without), "{}", path.display());
+    }
+    let bench = Bench::new();
+    let refused = bench.tenure(&["run", "k", "--", "touch", "ran"]).env("TENURE_STORE", "").output().unwrap();
+    let says = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(64), "{says}");
+    assert!(says.contains("TENURE_STORE is empty") && !bench.path("ran").exists(), "{says}");
+}
+
+#[test]
 fn a_restricted_namespace_takes_each_manifest_and_no_container_has_a_limit_of_cpu() {
     for path in files("packaging/kubernetes") {
         let (name, manifest) = (path.display(), document(&path));
@@ -172,6 +187,8 @@ fn a_restricted_namespace_takes_each_manifest_and_no_container_has_a_limit_of_cp
             assert_eq!(words(&rights["capabilities"]["drop"]), ["ALL"], "{name}");
             let resources = &container["resources"];
             assert!(text(&resources["requests"]["cpu"]).ends_with('m'), "{name}");
+            // Without it, such a container is among the first that the kernel kills.
+            assert!(text(&resources["requests"]["memory"]).ends_with("Mi"), "{name}");
             assert!(resources["limits"].is_badvalue(), "{name}");
         }
     }
@@ -267,6 +284,7 @@ fn each_change_and_each_release_is_tested_as_a_person_tests_it() {
     let (changes, releases) = (workflow("ci.yml"), workflow("release.yml"));
     let on = changes["on"].as_hash().unwrap();
     assert!(on.contains_key(&Yaml::String("pull_request".into())));
+    assert_eq!(text(&list(&changes["on"]["schedule"])[0]["cron"]).split(' ').count(), 5);
     assert_eq!(words(&changes["on"]["push"]["branches"]), ["main"]);
     let test = &changes["jobs"]["test"];
     assert!(scripts(test).iter().any(|script| script.ends_with(" .ci/run")), "{test:?}");
@@ -374,16 +392,29 @@ fn the_image_that_manifests_name_is_one_that_a_release_pushes() {
 #[test]
 fn units_and_manifests_have_tenure_do_what_it_can() {
     let commands = commands();
-    assert_eq!(commands.len(), 6, "{commands:?}");
-    for (path, words) in commands {
+    assert_eq!(commands.len(), 8, "{commands:?}");
+    for (path, mut words) in commands {
         let bench = Bench::new();
+        // On an address of this host alone.
+        words
+            .iter_mut()
+            .filter(|word| *word == "0.0.0.0:9187")
+            .for_each(|word| "127.0.0.1:0".clone_into(word));
+        if words[0] == "gc" {
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            assert_eq!(bench.run(&["run", "k", "--", "true"]).code, 0);
+            assert_eq!(bench.run(&words).code, 0, "{}", path.display());
+            continue;
+        }
         if words[0] == "serve" {
             // The volume is the test's own directory.
             let here = bench.path("").display().to_string();
             let words: Vec<String> = words.iter().map(|word| word.replace("/run/tenure/", &here)).collect();
             let mut agent = bench.start(&words.iter().map(String::as_str).collect::<Vec<_>>());
             // What keeps the program from being started until the agent is ready.
-            for container in containers(pod(&document(&path))) {
+            let is_manifest = path.extension().is_some_and(|kind| kind == "yaml");
+            let manifest = is_manifest.then(|| document(&path));
+            for container in manifest.iter().flat_map(|manifest| containers(pod(manifest))) {
                 let probe = &container["startupProbe"]["exec"]["command"];
                 if !probe.is_badvalue() {
                     let probe: Vec<String> =
@@ -393,7 +424,8 @@ fn units_and_manifests_have_tenure_do_what_it_can() {
                     wait_until("the agent is ready", || bench.run(&asks).code == 0);
                 }
             }
-            wait_until("the agent's socket is there", || bench.path("agent/agent.sock").exists());
+            let socket = words.iter().find_map(|word| word.strip_prefix("unix:")).unwrap();
+            wait_until("the agent's socket is there", || Path::new(socket).exists());
             agent.signal(Signal::SIGTERM);
             assert_eq!(agent.wait(), 143, "{}", path.display());
             continue;
