@@ -3,6 +3,7 @@
 //! Plan: without `--await-store` it is told at once, with it when that time is over, by each verb that stays. One that comes back meanwhile is used, and what is wrong there is
 //! told at once. A signal ends the wait.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+#![allow(clippy::disallowed_methods, reason = "real processes wait in real time")]
 
 use crate::common::remote::{Remote, port_of, told};
 use crate::common::tcp_relay::TcpRelay;
