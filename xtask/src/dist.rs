@@ -83,21 +83,21 @@ fn release(target: Option<String>) -> Result<Vec<CheckStep>, String> {
 const PAGES: [&str; 8] =
     ["command-line", "configuration", "install", "json", "operate", "parallel", "promises", "stores"];
 
-/// A page of docs whose links lead to the sources of this version, but for those to other pages of the package.
-fn linked(page: &str) -> String {
+/// A page whose links lead to the sources of this version, but for those to other pages of docs, where it is one of these. `folder`: where it is in the sources.
+fn linked(page: &str, folder: &str) -> String {
     let mut parts = page.split("](");
     let mut linked = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let target = part.split([')', '#']).next().unwrap_or_default();
         let is_elsewhere = target.contains("://") || target.is_empty();
-        let is_here = PAGES.iter().any(|page| target.strip_suffix(".md") == Some(page));
+        let is_here = folder == "docs" && PAGES.iter().any(|page| target.strip_suffix(".md") == Some(page));
         linked.push_str("](");
         if !is_elsewhere && !is_here {
             linked.push_str(&format!("https://github.com/tenure-rs/tenure/blob/v{VERSION}/"));
         }
-        match target.strip_prefix("../") {
-            Some(_) if !is_elsewhere => linked.push_str(&part[3..]),
-            None if !is_elsewhere && !is_here => linked.push_str(&format!("docs/{part}")),
+        match part.strip_prefix("../") {
+            Some(above) if !is_elsewhere => linked.push_str(above),
+            None if !is_elsewhere && !is_here => linked.push_str(&format!("{folder}/{part}")),
             _ => linked.push_str(part),
         }
     }
@@ -158,10 +158,15 @@ impl DistPackage {
         put(&source.join("CHANGELOG.md"), &format!("{doc}/changelog"), "644")?;
         put(&source.join("packaging/debian/copyright"), &format!("{doc}/copyright"), "644")?;
         put(&source.join("packaging/debian/default"), "etc/default/tenure", "644")?;
+        let put_page = |from: &str, folder: &str, to: &str| {
+            let text =
+                std::fs::read_to_string(source.join(from)).map_err(|error| format!("{from}: {error}"))?;
+            let page = self.place.join("page.md");
+            write(&page, &linked(&text, folder))?;
+            put(&page, to, "644")
+        };
         for page in PAGES {
-            let text = std::fs::read_to_string(source.join(format!("docs/{page}.md")));
-            let text = text.map_err(|error| format!("docs/{page}.md: {error}"))?;
-            write(&root.join(format!("{doc}/{page}.md")), &linked(&text))?;
+            put_page(&format!("docs/{page}.md"), "docs", &format!("{doc}/{page}.md"))?;
         }
         for (kind, from) in
             [("systemd", "packaging/systemd"), ("kubernetes", "packaging/kubernetes"), ("ops", "ops")]
@@ -171,6 +176,7 @@ impl DistPackage {
                 put(&file, &format!("{doc}/examples/{kind}/{name}"), "644")?;
             }
         }
+        put_page("ops/README.md", "ops", &format!("{doc}/examples/ops/README.md"))?;
         let mut pages = files(&root.join("usr/share/man/man1"))?;
         pages.push(root.join(doc).join("changelog"));
         run(Command::new("gzip").arg("-9n").args(pages))?;
@@ -347,10 +353,21 @@ mod tests {
             ("../ops/README.md", format!("{sources}/ops/README.md")),
             ("design/jobs.md#x", format!("{sources}/docs/design/jobs.md#x")),
         ] {
-            assert_eq!(
-                linked(&format!("see [it]({link}), a [b](json.md)")),
-                format!("see [it]({leads_to}), a [b](json.md)")
-            );
+            let page = |link: &str| format!("see [it]({link}), a [b](json.md)");
+            assert_eq!(linked(&page(link), "docs"), page(&leads_to));
+        }
+        assert_eq!(linked("[a](grafana.json)", "ops"), format!("[a]({sources}/ops/grafana.json)"));
+        // Wherever they lead in the sources, there is something.
+        for (folder, file) in PAGES
+            .iter()
+            .map(|page| ("docs", format!("docs/{page}.md")))
+            .chain([("ops", "ops/README.md".to_owned())])
+        {
+            let page = linked(&std::fs::read_to_string(Path::new(ROOT).join(&file)).unwrap(), folder);
+            for rest in page.split(&format!("]({sources}/")).skip(1) {
+                let path = rest.split([')', '#']).next().unwrap();
+                assert!(Path::new(ROOT).join(path).exists(), "{file}: {path}");
+            }
         }
     }
 }

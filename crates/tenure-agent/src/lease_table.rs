@@ -13,12 +13,13 @@ use crate::peer::ClientIdentity;
 use crate::problem::Problem;
 use crate::wire::{LeaseReply, OnExit, millis};
 use state::{EXITED, LAPSED, LeaseTableEntry, OUTLASTS, RELEASED, STOPPED, TableState, UNDELIVERED, id_of};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure::clock::{boottime, boottime_line};
 use tenure::fleet::Unit;
 use tenure::{Clock, Drift, HolderId, Leases, Loss, Request};
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::{Notify, broadcast, watch};
 use uuid::Uuid;
 
 /// What a client asks for with a lease, whatever kind it is.
@@ -46,6 +47,7 @@ pub(crate) struct LeaseTable {
     state: Mutex<TableState>,
     /// A deadline is earlier than all others, or the table is empty.
     changed: Notify,
+    stopping: watch::Sender<bool>,
     events: broadcast::Sender<Event>,
 }
 
@@ -62,6 +64,7 @@ impl LeaseTable {
             longest_rest: limits.patience * 2 / 3,
             state: Mutex::default(),
             changed: Notify::new(),
+            stopping: watch::Sender::new(false),
             events,
         };
         Arc::new(table)
@@ -103,6 +106,25 @@ impl LeaseTable {
         }
         state.waiting += 1;
         Ok(ReservedSlot { table: Arc::clone(self) })
+    }
+
+    /// What comes of a tick that is asked for. The agent's stop waits for one whose begin is being written; one that only waits ends with it.
+    pub(crate) async fn begun<T>(
+        self: &Arc<Self>,
+        begin: impl Future<Output = Result<T, Problem>>,
+    ) -> Result<T, Problem> {
+        /// Far longer than a store takes that is well, and short for whoever stops an agent.
+        const MOMENT: Duration = Duration::from_secs(2);
+        self.state().beginning += 1;
+        let _beginning = BeginningTick(Arc::clone(self));
+        let mut stopping = self.stopping.subscribe();
+        let mut begin = pin!(begin);
+        tokio::select! {
+            biased;
+            begun = &mut begin => return begun,
+            _ = stopping.wait_for(|is_stopping| *is_stopping) => {}
+        }
+        tokio::time::timeout(MOMENT, begin).await.unwrap_or_else(|_| Err(Problem::stopping()))
     }
 
     /// Takes in a lease that was acquired for a client, and tells of it.
@@ -346,6 +368,7 @@ impl LeaseTable {
     /// Prolongs nothing any more, and waits until all that was told is over.
     pub(crate) async fn stop(&self) {
         self.state().is_stopping = true;
+        self.stopping.send_replace(true);
         // Nobody may be listening.
         let _ = self.events.send(Event::of_all("stopping"));
         let outlasting = self.state().outlasting();
@@ -355,7 +378,11 @@ impl LeaseTable {
         self.changed.notify_waiters();
         loop {
             let changed = self.changed.notified();
-            if self.count() == 0 {
+            let is_over = {
+                let state = self.state();
+                state.entries.is_empty() && state.beginning == 0
+            };
+            if is_over {
                 return;
             }
             changed.await;
@@ -420,6 +447,16 @@ async fn give_back(entry: LeaseTableEntry, end: End, why: &'static str) {
         Err(error) => {
             tracing::warn!(name: "agent.lease", target: "tenure::agent", %key, %fence, why, %error, "a client's lease can't be given back; it is left to expire");
         }
+    }
+}
+
+/// A tick that is asked for, until it is known what comes of it.
+struct BeginningTick(Arc<LeaseTable>);
+
+impl Drop for BeginningTick {
+    fn drop(&mut self) {
+        self.0.state().beginning -= 1;
+        self.0.changed.notify_waiters();
     }
 }
 

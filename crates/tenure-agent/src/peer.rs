@@ -3,10 +3,10 @@
 use crate::delivery::Delivery;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{MsgFlags, getsockopt, recv, sockopt};
+use nix::sys::socket::{getsockopt, sockopt};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use tokio::io::unix::AsyncFd;
 use tokio::net::UnixStream;
@@ -133,6 +133,8 @@ fn descriptor(stream: &UnixStream, id: i32) -> Option<OwnedFd> {
     }
     let descriptor = pidfd_open(Pid::from_raw(id)?, PidfdFlags::NONBLOCK).ok()?;
     // Somebody holds the other end open after the descriptor was had. It is the process that has connected, unless that one has passed it on.
-    let looked = recv(stream.as_raw_fd(), &mut [0], MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT);
-    matches!(looked, Ok(1..) | Err(Errno::EAGAIN)).then_some(descriptor)
+    let mut other_end = [PollFd::new(stream.as_fd(), PollFlags::empty())];
+    // That it has hung up is told though there is something to read yet.
+    let is_open = poll(&mut other_end, PollTimeout::ZERO) == Ok(0);
+    is_open.then_some(descriptor)
 }

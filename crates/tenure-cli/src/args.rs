@@ -20,7 +20,6 @@ mod work;
 use crate::exit;
 use crate::stores;
 use clap::{Parser, Subcommand};
-use std::time::Duration;
 
 pub(crate) use checks::{BenchArgs, ConfigArgs, DoctorArgs, SimArgs};
 pub(crate) use elect::{ElectArgs, LeaderArgs};
@@ -117,22 +116,6 @@ impl Verb {
             _ => return false,
         };
         voice.quiet
-    }
-
-    /// How long it waits for a store that is away when it begins.
-    pub(crate) fn awaits_store(&self) -> Duration {
-        let away = match self {
-            Verb::Run(typed) => &typed.away,
-            Verb::Elect(typed) => &typed.away,
-            Verb::Cron(typed) => &typed.away,
-            Verb::Hold(typed) => &typed.away,
-            #[cfg(feature = "serve")]
-            Verb::Serve(typed) => &typed.away,
-            Verb::Range(typed) => &typed.away,
-            Verb::Work(typed) if typed.jobs.is_none() => &typed.away,
-            _ => return Duration::ZERO,
-        };
-        away.await_store.unwrap_or_default()
     }
 
     /// Whether it works until it is stopped, or as long as a command does.

@@ -64,6 +64,8 @@ pub(crate) struct RunConfig {
     pub(crate) about: HolderInfo,
     pub(crate) hooks: LeaseHooks,
     pub(crate) check: Option<HealthCheck>,
+    /// For how long a store is waited for that is away at the start.
+    pub(crate) await_store: Duration,
     pub(crate) command: Template,
 }
 
@@ -125,6 +127,7 @@ impl args::RunArgs {
             about: HolderInfo::new(self.about.note, self.command.first())?,
             hooks: LeaseHooks::try_from(self.hooks)?,
             check: None,
+            await_store: self.away.await_store,
             command: Template::new(self.command)?,
         })
     }
@@ -204,6 +207,7 @@ impl args::ElectArgs {
             about: HolderInfo::new(self.about.note, self.command.first())?,
             hooks: LeaseHooks::try_from(self.hooks)?,
             check,
+            await_store: self.away.await_store,
             command: Template::new(self.command)?,
         };
         if self.on_change.as_ref().is_some_and(|command| command.is_empty()) {
@@ -225,6 +229,8 @@ pub(crate) struct HoldConfig {
     pub(crate) json: bool,
     /// A signal gives it back only once its reader can't believe in it any more.
     pub(crate) is_until_eof: bool,
+    /// For how long a store is waited for that is away at the start.
+    pub(crate) await_store: Duration,
 }
 
 impl args::hold::HoldArgs {
@@ -239,8 +245,17 @@ impl args::hold::HoldArgs {
         }
         let (key, ttl) = (free_key(&self.key)?, ttl(self.ttl)?);
         let about = HolderInfo::new(self.about.note, None)?;
-        let is_until_eof = self.until_eof;
-        Ok(HoldConfig { key, patience, ttl, at_most: self.max, about, json: self.json, is_until_eof })
+        let (is_until_eof, await_store) = (self.until_eof, self.away.await_store);
+        Ok(HoldConfig {
+            key,
+            patience,
+            ttl,
+            at_most: self.max,
+            about,
+            json: self.json,
+            is_until_eof,
+            await_store,
+        })
     }
 }
 
@@ -280,6 +295,8 @@ pub(crate) struct RangeConfig {
     pub(crate) all: bool,
     pub(crate) wait: Duration,
     pub(crate) grace: Duration,
+    /// For how long a store is waited for that is away at the start.
+    pub(crate) await_store: Duration,
     pub(crate) command: Template,
 }
 
@@ -298,6 +315,7 @@ impl args::RangeArgs {
             all: self.all,
             wait: self.wait,
             grace: self.grace,
+            await_store: self.away.await_store,
             command: Template::new(self.command)?,
         })
     }

@@ -266,7 +266,6 @@ fn perform(typed: Typed) -> Result<u8, Failure> {
                     let lacks = chosen.url.unmeasured();
                     telemetry::serve(address, typed.metrics_from, verb.stays(), lacks).await?;
                 }
-                stores::away::wait_for(&chosen.url, verb.awaits_store()).await?;
                 on_store(&chosen.url, chosen.is_named(), verb).await
             });
             // What still hangs in a blocking call must not keep the process.

@@ -88,7 +88,6 @@ fn each_verb_that_stays_waits_for_so_long_and_no_longer() {
         &["range", "s", "0_80", "--for", "10s", "--", "true"],
         &["work", "a", "--", "true"],
         &["work", "--forever", "--name", "f", "--units", "u", "--", "true"],
-        &["serve", "--listen", "unix:agent/agent.sock"],
     ] {
         let (took, ran) = run(verb, true);
         let says = ran.err;

@@ -24,6 +24,8 @@ pub(super) struct TableState {
     pub(super) processes: BTreeMap<i32, Weak<ClientIdentity>>,
     /// Requests that wait for a lease.
     pub(super) waiting: usize,
+    /// Requests for ticks, of which it is not known yet whether they have begun.
+    pub(super) beginning: usize,
     pub(super) is_stopping: bool,
 }
 

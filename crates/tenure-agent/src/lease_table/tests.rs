@@ -125,3 +125,32 @@ async fn what_can_not_be_put_off_is_not_asked_for_all_the_time() {
     let told = table.beat(&reply.id, &client).unwrap();
     assert!(told.good_for_ms == 0 && told.beat_in_ms > 500, "{told:?}");
 }
+
+#[tokio::test]
+async fn a_stop_waits_for_a_tick_whose_begin_is_being_written_and_not_for_one_that_waits() {
+    let leases = Leases::new(tenure::memory()).unwrap();
+    let history = Arc::new(TenureHistory::new(Arc::clone(leases.clock())));
+    let table = LeaseTable::new(&leases, history, &Limits::default());
+    let (written, writes) = tokio::sync::oneshot::channel();
+    let begins = tokio::spawn({
+        let table = Arc::clone(&table);
+        async move { table.begun(async { writes.await.map_err(|_| Problem::stopping()) }).await }
+    });
+    let waits = tokio::spawn({
+        let table = Arc::clone(&table);
+        async move { table.begun(std::future::pending::<Result<(), Problem>>()).await }
+    });
+    while table.state().beginning < 2 {
+        tokio::task::yield_now().await;
+    }
+    let stop = tokio::spawn({
+        let table = Arc::clone(&table);
+        async move { table.stop().await }
+    });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(!stop.is_finished());
+    written.send(7).unwrap();
+    assert_eq!(begins.await.unwrap().unwrap(), 7);
+    assert_eq!(waits.await.unwrap().unwrap_err().code(), "stopping");
+    stop.await.unwrap();
+}

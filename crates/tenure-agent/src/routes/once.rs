@@ -74,18 +74,19 @@ pub(crate) async fn begin(
     if asked.at_least_once {
         (once, again) = (once.at_least_once(), Again::Yes);
     }
-    match once.wait(wish.wait).begin().await {
-        Ok(Ticked::Here(tick)) => {
-            let told = wish.enter(&shared, Holding::Tick(tick, again), &peer)?;
-            Ok((StatusCode::CREATED, Json(told)))
+    let begin = async {
+        match once.wait(wish.wait).begin().await {
+            Ok(Ticked::Here(tick)) => wish.enter(&shared, Holding::Tick(tick, again), &peer),
+            Ok(Ticked::Elsewhere(run)) => Err(Problem::ran(&run, run.to_string())),
+            Ok(Ticked::Busy(by)) => Err(Problem::held(by)),
+            Ok(_) => Err(Problem::held(None)),
+            Err(OnceError::Acquire(error)) => Err(shared.refusal(error).await),
+            Err(error @ OnceError::Ahead(_)) => Err(Problem::ahead(error.to_string())),
+            Err(error) => Err(Problem::unavailable(error.to_string())),
         }
-        Ok(Ticked::Elsewhere(run)) => Err(Problem::ran(&run, run.to_string())),
-        Ok(Ticked::Busy(by)) => Err(Problem::held(by)),
-        Ok(_) => Err(Problem::held(None)),
-        Err(OnceError::Acquire(error)) => Err(shared.refusal(error).await),
-        Err(error @ OnceError::Ahead(_)) => Err(Problem::ahead(error.to_string())),
-        Err(error) => Err(Problem::unavailable(error.to_string())),
-    }
+    };
+    let told = shared.table.begun(begin).await?;
+    Ok((StatusCode::CREATED, Json(told)))
 }
 
 /// How a tick ended.

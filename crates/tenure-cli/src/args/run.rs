@@ -104,9 +104,9 @@ pub(crate) struct AboutArgs {
 /// What becomes of a store that is away when a verb begins.
 #[derive(Debug, Clone, Parser)]
 pub(crate) struct AwayArgs {
-    /// Wait so long for a store that can't be reached at the start, and then exit with status 69 [default: not at all]
-    #[arg(long, value_name = "TIME", value_parser = span)]
-    pub(crate) await_store: Option<Duration>,
+    /// Wait so long for a store that can't be reached at the start, and then exit with status 69
+    #[arg(long, value_name = "TIME", value_parser = span, default_value = "0s")]
+    pub(crate) await_store: Duration,
 }
 
 /// How much is told.

@@ -49,8 +49,6 @@ pub(crate) struct ServeArgs {
     /// The most connections at a time, at all addresses together
     #[arg(long, value_name = "N", default_value_t = 1024)]
     pub(crate) max_connections: usize,
-    #[command(flatten)]
-    pub(crate) away: super::AwayArgs,
 }
 
 /// Ask whether the lease agent of this host is ready, for probes.

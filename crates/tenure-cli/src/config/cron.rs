@@ -20,6 +20,8 @@ pub(crate) struct CronConfig {
     pub(crate) ttl: Duration,
     pub(crate) grace: Duration,
     pub(crate) at_most: Option<Duration>,
+    /// For how long a store is waited for that is away at the start.
+    pub(crate) await_store: Duration,
     pub(crate) command: Template,
 }
 
@@ -41,6 +43,7 @@ impl cron::CronArgs {
             ttl: ttl(self.ttl)?,
             grace: self.grace,
             at_most: self.max,
+            await_store: self.away.await_store,
             command: Template::new(self.command)?,
         })
     }

@@ -22,6 +22,8 @@ pub(crate) struct Forever {
     pub(crate) backoff: Duration,
     pub(crate) ttl: Duration,
     pub(crate) grace: Duration,
+    /// For how long a store is waited for that is away at the start.
+    pub(crate) await_store: Duration,
     pub(crate) command: Template,
 }
 
@@ -57,6 +59,7 @@ impl WorkArgs {
             backoff: self.backoff,
             ttl: ttl(self.ttl)?,
             grace: self.grace,
+            await_store: self.away.await_store,
             command,
         })
     }

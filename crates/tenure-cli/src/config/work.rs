@@ -52,6 +52,8 @@ pub(crate) struct Work {
     pub(crate) progress: bool,
     pub(crate) quiet: bool,
     pub(crate) verbose: bool,
+    /// For how long a store is waited for that is away at the start.
+    pub(crate) await_store: Duration,
     pub(crate) command: Template,
 }
 
@@ -235,6 +237,7 @@ impl args::WorkArgs {
             ttl: ttl(self.ttl)?,
             grace: self.grace,
             json: self.json,
+            await_store: self.away.await_store,
             command: Template::new(self.command)?.batched(how.max_args > 1),
             max_args: how.max_args,
         })

@@ -4,6 +4,7 @@ use crate::args::cron::Missed;
 use crate::config;
 use crate::exit::{self, Failure};
 use crate::output::{self, Lost, RepeatedNote};
+use crate::stores::away::opened;
 use crate::stores::{Missing, Url};
 use crate::supervise::command::{CommandEnd, CommandInput, attend};
 use crate::supervise::lease::{ExclusiveLease, Lease, ReleaseEnd, known};
@@ -35,7 +36,8 @@ pub(crate) async fn cron(url: &Url, mut plan: config::cron::CronConfig) -> Resul
     plan.command = plan.command.looked_for(found);
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
-    let store = signals.unless(url.open(Missing::Create, clock.clone())).await??;
+    let store = opened(plan.await_store, async || url.open(Missing::Create, clock.clone()).await);
+    let store = signals.unless(store).await??;
     let outage = Outage::new(true);
     let leases = Leases::builder(outage.watch(store)).clock(clock).store_patience(Duration::MAX).start()?;
     let result = ticks(url, &leases, &plan, &outage, &mut signals).await;

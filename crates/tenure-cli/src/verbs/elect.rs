@@ -7,6 +7,7 @@ mod less;
 use crate::config::{self, WaitLimit};
 use crate::exit::{self, Failure};
 use crate::output::{self, RepeatedNote};
+use crate::stores::away::opened;
 use crate::stores::{Missing, Url};
 use crate::supervise::command::{CommandEnd, CommandInput, attend};
 use crate::supervise::lease::{ExclusiveLease, LeastTime, NativeLease};
@@ -31,7 +32,8 @@ pub(crate) async fn elect(url: &Url, mut plan: config::ElectConfig) -> Result<u8
     let config::ElectConfig { term, on_change, cooldown } = plan;
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
-    let store = signals.unless(url.open(Missing::Create, clock.clone())).await??;
+    let store = opened(term.await_store, async || url.open(Missing::Create, clock.clone()).await);
+    let store = signals.unless(store).await??;
     let outage = Outage::new(true);
     let (store, file) = (outage.watch(store), url.watch());
     // A fifth of the ttl is how often candidates look, unless the store tells of changes.

@@ -4,6 +4,7 @@ use crate::config::{self, WaitLimit};
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::output::lines::OutputQueue;
+use crate::stores::away::opened;
 use crate::stores::{Missing, Url};
 use crate::supervise::lease::ReleaseEnd;
 use crate::supervise::outage::Outage;
@@ -24,7 +25,8 @@ use tokio::sync::oneshot;
 pub(crate) async fn hold(url: &Url, plan: config::HoldConfig) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
-    let store = signals.unless(url.open(Missing::Create, clock.clone())).await??;
+    let store = opened(plan.await_store, async || url.open(Missing::Create, clock.clone()).await);
+    let store = signals.unless(store).await??;
     let outage = Outage::new(plan.patience != WaitLimit::Try);
     let leases = Leases::builder(outage.watch(store)).clock(clock).store_patience(Duration::MAX).start()?;
     let input = input_ends()?;

@@ -3,6 +3,7 @@
 use crate::config;
 use crate::exit::{self, Failure};
 use crate::output::Lost;
+use crate::stores::away::opened;
 use crate::stores::{Missing, Url};
 use crate::supervise::command::{CommandEnd, CommandInput, attend};
 use crate::supervise::lease::{ExclusiveLease, Lease, ReleaseEnd};
@@ -31,7 +32,8 @@ pub(crate) async fn range(url: &Url, mut plan: config::RangeConfig) -> Result<u8
     plan.command = plan.command.looked_for(found);
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
-    let store = signals.unless(url.open(Missing::Create, clock.clone())).await??;
+    let store = opened(plan.await_store, async || url.open(Missing::Create, clock.clone()).await);
+    let store = signals.unless(store).await??;
     let outage = Outage::new(true);
     let store = outage.watch(store);
     let section = Section::builder(store, &plan.section).clock(clock).start()?;

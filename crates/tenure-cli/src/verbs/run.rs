@@ -2,6 +2,7 @@
 
 use crate::config::{self, HoldKind, WaitLimit};
 use crate::exit::Failure;
+use crate::stores::away::opened;
 use crate::stores::{Missing, Url};
 use crate::supervise::command::{CommandInput, attend};
 use crate::supervise::lease::{ExclusiveLease, LeastTime, NativeAll, NativeLease};
@@ -33,7 +34,7 @@ pub(crate) async fn run(url: &Url, mut plan: config::RunConfig) -> Result<u8, Fa
     let holder = HolderId::new(tenure::clock::holder_name())?;
     let (store, (policy, about)) = tokio::join!(
         biased;
-        signals.unless(url.open(Missing::Create, clock.clone())),
+        signals.unless(opened(plan.await_store, async || url.open(Missing::Create, clock.clone()).await)),
         async {
             let about = plan.about.metadata();
             (Policy::with_one_watchdog(holder.as_str(), plan.ttl, plan.grace), about)

@@ -3,6 +3,7 @@
 use crate::config::{self, WaitLimit};
 use crate::exit::{self, Failure};
 use crate::output::{self, Lost};
+use crate::stores::away::opened;
 use crate::supervise;
 use crate::supervise::command::{CommandInput, attend};
 use crate::supervise::lease::{ExclusiveLease, ReleaseEnd};
@@ -85,7 +86,10 @@ pub(crate) async fn run(rest: &str, plan: config::RunConfig) -> Result<u8, Failu
     let (lead, margin) = (LeadTime::new(plan.ttl, plan.grace), options.margin());
     check_ttl(plan.ttl, options.margin(), lead)?;
     let mut signals = Signals::listen()?;
-    let manager = Manager::open(options, tenure::clock::system(), uuid).await?;
+    let manager = opened(plan.await_store, async || {
+        Ok(Manager::open(options.clone(), tenure::clock::system(), uuid).await?)
+    });
+    let manager = signals.unless(manager).await??;
     check_clock(manager.coarse_clock_gap().await?, margin)?;
     let policy = Policy::new(&format!("tabletheory-{}", uuid()), plan.ttl, plan.grace)?.at_most(plan.at_most);
     let policy = policy.hooks(plan.hooks.clone());

@@ -108,11 +108,11 @@ impl Flights {
         if came.is_none() {
             self.ordinary -= 1;
         }
+        self.give_up_late();
         while self.limit.has_room(self.ordinary) {
             let Some(request) = self.waiting.pop() else { break };
             self.launch(request, true);
         }
-        self.give_up_late();
         came
     }
 

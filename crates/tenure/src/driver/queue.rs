@@ -1,9 +1,9 @@
 //! Operations that wait for their turn, since a busy store is asked for so much at a time and no more.
 //!
-//! Releases go first: somebody waits for each, and they are few. All else goes in the order of its coming. A claim of a lease with a ttl of
+//! Releases go first: somebody waits for each, and they are few. All else goes in the order of its coming, but that claims which are late sooner go before others. A claim of a lease with a ttl of
 //! its own counts its time from when it was asked for (S1), so one that has waited for long would win a lease that is over. It is given up unsent.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use tenure_core::Tick;
 use tenure_core::op::{Op, Request, Write};
 
@@ -16,16 +16,23 @@ struct Queued {
 #[derive(Debug, Default)]
 pub(super) struct OpQueue {
     releases: VecDeque<Queued>,
-    /// Claims of leases with a ttl of their own.
-    claims: VecDeque<Queued>,
+    /// Claims of leases with a ttl of their own, by when they are late, and by their numbers: the shorter a ttl, the sooner that is.
+    claims: BTreeMap<(Tick, u64), Queued>,
     others: VecDeque<Queued>,
+    /// How many claims have come so far.
+    count: u64,
 }
 
 impl OpQueue {
     pub(super) fn push(&mut self, request: Request, now: Tick) {
         let queue = match &request.op {
             Op::Write(write) if write.record.tenure.is_none() => &mut self.releases,
-            Op::Write(write) if begins_with_own_ttl(write) => &mut self.claims,
+            Op::Write(write) if begins_with_own_ttl(write) => {
+                self.count += 1;
+                let late = now.after(request.timeout);
+                self.claims.insert((late, self.count), Queued { request, since: now });
+                return;
+            }
             _ => &mut self.others,
         };
         queue.push_back(Queued { request, since: now });
@@ -36,19 +43,24 @@ impl OpQueue {
         if let Some(release) = self.releases.pop_front() {
             return Some(release.request);
         }
-        let since = |queue: &VecDeque<Queued>| queue.front().map(|first| first.since);
-        let queue = match (since(&self.claims), since(&self.others)) {
-            (Some(claim), other) if other.is_none_or(|other| claim < other) => &mut self.claims,
-            _ => &mut self.others,
+        let claim = self.claims.first_key_value().map(|(_, first)| first.since);
+        let other = self.others.front().map(|first| first.since);
+        let first = match claim {
+            Some(claim) if other.is_none_or(|other| claim < other) => {
+                self.claims.pop_first().map(|(_, first)| first)
+            }
+            _ => self.others.pop_front(),
         };
-        queue.pop_front().map(|first| first.request)
+        first.map(|first| first.request)
     }
 
     /// A claim that has waited for as long as its answer might take, and since when.
     pub(super) fn pop_late(&mut self, now: Tick) -> Option<(Request, Tick)> {
-        let is_late = |first: &&Queued| now.since(first.since) >= first.request.timeout;
-        self.claims.front().filter(is_late)?;
-        self.claims.pop_front().map(|late| (late.request, late.since))
+        let (late, _) = self.claims.first_key_value()?.0;
+        if *late > now {
+            return None;
+        }
+        self.claims.pop_first().map(|(_, late)| (late.request, late.since))
     }
 }
 
@@ -104,5 +116,12 @@ mod tests {
         assert_eq!((late.id, since), (OpId(3), begun));
         assert!(queue.pop_late(at(TIMEOUT * 100)).is_none());
         assert_eq!(std::iter::from_fn(|| queue.pop()).count(), 2);
+        // One that came later, and may wait for less long.
+        let mut short = write(5, false, false);
+        short.timeout = TIMEOUT / 4;
+        queue.push(write(4, false, false), begun);
+        queue.push(short, at(TIMEOUT / 4));
+        assert_eq!(queue.pop_late(at(TIMEOUT / 2)).unwrap().0.id, OpId(5));
+        assert_eq!(queue.pop().unwrap().id, OpId(4));
     }
 }

@@ -236,7 +236,8 @@ impl CandidateBuilder {
 }
 
 fn checked_grace(grace: Option<Duration>, terms: &Terms) -> Result<Duration, InvalidInput> {
-    let most = terms.belief().saturating_sub(terms.hold * 2);
+    // A body may begin while that, and a fiftieth of the ttl, is left: right after a renewal, at the least.
+    let most = terms.belief().saturating_sub((terms.hold * 2).max(terms.ttl.part(50) + terms.hold));
     let grace = grace.unwrap_or_else(|| terms.ttl.part(8).min(most));
     if grace > most {
         return Err(InvalidInput::new(format!(

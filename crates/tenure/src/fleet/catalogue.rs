@@ -396,8 +396,16 @@ impl Fleet {
     /// # Cancel safety
     /// When the future is dropped the workers may be told or not. Telling them twice does no harm.
     pub async fn tell(&self) -> Result<(), StoreError> {
-        let newest = self.untold.newest();
+        /// Nobody was told, unless this is forgotten.
+        struct Untold<'a>(&'a UntoldChanges);
+        impl Drop for Untold<'_> {
+            fn drop(&mut self) {
+                self.0.note();
+            }
+        }
+        let (newest, untold) = (self.untold.newest(), Untold(&self.untold));
         self.raise_board().await?;
+        std::mem::forget(untold);
         self.untold.told(newest);
         Ok(())
     }

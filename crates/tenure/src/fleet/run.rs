@@ -57,7 +57,7 @@ impl Worker {
     /// ttl. One that can't be ended, since it blocks its thread, leaves the unit to expire.
     ///
     /// What a task returns by itself decides about its unit; what it returns after it was told to end does not: the unit goes to where it belongs,
-    /// and nothing is counted as a failure. A task that can fail returns `Result<Verdict, E>`: its error is logged, as a panic is, and
+    /// and nothing is counted as a failure, but for a panic of one whose unit was not told to go. A task that can fail returns `Result<Verdict, E>`: its error is logged, as a panic is, and
     /// another worker has a go.
     ///
     /// # Cancel safety

@@ -4,6 +4,7 @@ use super::hook::{Hook, LeaderInfo};
 use crate::config::{self, WaitLimit};
 use crate::exit::{self, Failure};
 use crate::output::{self, Lost};
+use crate::stores::away::opened;
 use crate::stores::less::{LessLocation, leader};
 use crate::supervise::lease::{ExclusiveLease, Lease, ReleaseEnd};
 use crate::supervise::signals::Signals;
@@ -87,7 +88,8 @@ pub(super) async fn elect(place: &LessLocation, plan: config::ElectConfig) -> Re
     options.check()?;
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
-    let storage = place.open(clock.clone()).await?;
+    let storage = opened(term.await_store, async || place.open(clock.clone()).await);
+    let storage = signals.unless(storage).await??;
     let candidate = Arc::new(Candidate::start(Arc::clone(&storage), options, clock, tenure::clock::uuid)?);
     let following = match on_change {
         Some(command) => {

@@ -6,6 +6,7 @@ use super::member::{self, Assignment, Event, Member, Underway};
 use crate::config::fleet::Forever;
 use crate::exit::Failure;
 use crate::output;
+use crate::stores::away::opened;
 use crate::stores::patiently;
 use crate::supervise::lease::Lease;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -63,7 +64,7 @@ pub(super) async fn enlist(rest: &str, plan: &Forever, clock: Arc<dyn Clock>) ->
     }
     options.check()?;
     let shown = place.table().to_owned();
-    let table = Table::at(place, clock).await?;
+    let table = opened(plan.await_store, async || Ok(Table::at(place.clone(), clock.clone()).await?)).await?;
     let (coordinator, events) = Coordinator::start(&table, options)?;
     let (told, let_go) = mpsc::unbounded_channel();
     Ok(Kcl {

@@ -38,7 +38,7 @@ pub(crate) async fn forever(url: &Url, mut plan: Forever) -> Result<u8, Failure>
     let keys = given.keys(&plan.name.unit_prefix())?;
     let mut signals = Signals::listen()?;
     let clock: Arc<dyn Clock> = tenure::clock::system();
-    let mut member = enlist(url, &plan, clock).await?;
+    let mut member = signals.unless(enlist(url, &plan, clock)).await??;
     let names: Vec<&str> = keys.iter().filter_map(|key| plan.name.unit_of(key)).collect();
     match signals.unless(member.register(&names)).await.and_then(|registered| registered) {
         Ok(_) if names.is_empty() => {

@@ -5,8 +5,8 @@ use super::member::{self, Assignment, Member, Underway};
 use crate::config::fleet::Forever;
 use crate::exit::Failure;
 use crate::output;
-use crate::stores::patiently;
-use crate::stores::{Missing, Url};
+use crate::stores::away::opened;
+use crate::stores::{Missing, Url, patiently};
 use crate::supervise::lease::Lease;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(super) struct Native {
 
 /// Joins the fleet.
 pub(super) async fn enlist(url: &Url, plan: &Forever, clock: Arc<dyn Clock>) -> Result<Native, Failure> {
-    let store = url.open(Missing::Create, clock).await?;
+    let store = opened(plan.await_store, async || url.open(Missing::Create, clock.clone()).await).await?;
     let fleet = Fleet::new(store, plan.name.as_str())?;
     patiently(async || fleet.check_layout().await).await?;
     let about = Metadata::from([

@@ -22,6 +22,7 @@ use crate::config::{Form, UnitSource};
 use crate::exit::{self, Failure};
 use crate::keys::JobName;
 use crate::output;
+use crate::stores::away::opened;
 use crate::stores::{Missing, Url};
 use crate::supervise::outage::Outage;
 use crate::supervise::process;
@@ -76,7 +77,8 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     drop(given);
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
-    let store = signals.unless(url.open(Missing::Create, clock.clone())).await??;
+    let store = opened(plan.await_store, async || url.open(Missing::Create, clock.clone()).await);
+    let store = signals.unless(store).await??;
     // What goes wrong is told by the scheduler, which is what waits for it.
     let outage = Outage::new(false);
     let (store, file) = (outage.watch(store), url.watch());

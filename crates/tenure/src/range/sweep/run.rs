@@ -341,6 +341,8 @@ impl<S: Source> SweepTask<S> {
             covered.look().await?;
             lease.set().minus(covered.parts())
         };
+        // Where another has covered it all, nothing was slow.
+        self.progress.is_at_work.store(false, Ordering::SeqCst);
         for part in parts.ranges() {
             let mut rest = part.clone();
             while !rest.is_empty() {
