@@ -14,10 +14,11 @@ pub(crate) use work::{Counted, Form, Halt, UnitSource, Work};
 
 use crate::args;
 use crate::exit::{self, Failure};
-use crate::text::brief;
+use crate::text::{brief, escaped};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
+use tenure::permits;
 use tenure::range::{KeyRange, PREFIX};
 use tenure::store::reserved;
 use tenure::{Key, Ttl};
@@ -103,6 +104,15 @@ impl args::RunArgs {
                 "several KEYs are held by their plain leases: leave --permits, --shared, --exclusive and --fair out, also of the \
                  defaults of `tenure config`",
             ));
+        }
+        if hold != HoldKind::Lease
+            && let Some(name) = first.as_str().strip_prefix(permits::PREFIX)
+        {
+            let name = escaped(name);
+            return Err(Failure::usage(format!(
+                "{}{name} is the record of the semaphore {name}, and no name of one: write {name}",
+                permits::PREFIX
+            )));
         }
         // What is to be held for some time is not over before, whatever becomes of its holder.
         let least_ttl = if hold == HoldKind::Lease { at_least } else { at_least / 2 * 3 };

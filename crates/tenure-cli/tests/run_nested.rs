@@ -40,6 +40,30 @@ fn who_waits_for_the_lease_that_it_runs_under_is_told_so() {
 }
 
 #[test]
+fn who_waits_for_the_permits_that_it_runs_under_is_told_so() {
+    let bench = Bench::new();
+    let told = "semaphore/a is held for the command by which this one was started (TENURE_HELD)";
+    for (outer, inner, waits) in [
+        ("--fair", "--fair", true),
+        ("--shared", "--exclusive", true),
+        ("--shared", "--shared", false),
+        ("--permits=2", "--permits=2", false),
+    ] {
+        let script = format!("exec \"$0\" run {inner} a --wait 1500ms -- true");
+        let ran = bench.run(&["run", outer, "a", "--", "sh", "-c", &script, env!("CARGO_BIN_EXE_tenure")]);
+        let code = if waits { 75 } else { 0 };
+        assert!(ran.code == code && ran.err.contains(told) == waits, "{outer} {inner}: {ran:?}");
+    }
+}
+
+#[test]
+fn the_record_of_a_semaphore_is_no_name_of_one() {
+    let bench = Bench::new();
+    let ran = bench.run(&["run", "--fair", "semaphore/printer", "--", "touch", "ran"]);
+    assert!(ran.code == 64 && ran.err.contains("write printer") && !bench.path("ran").exists(), "{ran:?}");
+}
+
+#[test]
 fn work_in_a_unit_of_its_own_job_is_told_so() {
     let bench = Bench::new();
     let told = "work/j/a is held for the command by which this one was started (TENURE_HELD)";

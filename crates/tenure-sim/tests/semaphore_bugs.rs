@@ -43,10 +43,10 @@ fn core_time() -> Duration {
 
 /// Where a bug is looked for that few worlds show: the scenario, and the first seed.
 const SHOWN_IN: &[(Bug, &str, u64)] = &[
-    (Bug::SessionNotFenced, "semaphores-crowd", 289),
+    (Bug::SessionNotFenced, "semaphores-trying", 5),
     (Bug::PermitsUnaudited, "semaphores-hands", 213),
-    (Bug::GapIgnored, "semaphores-hidden", 275),
-    (Bug::GhostForgotten, "semaphores-hints", 917),
+    (Bug::GapIgnored, "semaphores-hidden", 9),
+    (Bug::GhostForgotten, "semaphores-hints", 451),
     (Bug::FullRemembered, "semaphores-full", 1),
 ];
 

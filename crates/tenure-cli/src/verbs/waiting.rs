@@ -137,7 +137,9 @@ fn holding(view: &View, abouts: &SessionAbouts) -> Option<CurrentHolder> {
         let (holder, since) = (shared.holders()?, date(shared.since()?));
         let about = brackets(shared.about_holder(abouts));
         let whom = format!("{holder}{about} since {since} ({})", shared.status());
-        return Some(CurrentHolder { whom, until: None, is_around_us: false });
+        // Where others hold some of it, too, what they give back may be enough.
+        let is_around_us = shared.0.holders.iter().all(|grant| held::is_ours(&view.key, grant.fence));
+        return Some(CurrentHolder { whom, until: None, is_around_us });
     }
     if let Some(leased) = &view.leased {
         let whom = format!("{} since {} ({})", leased.holders()?, date(leased.since()?), view.status());

@@ -254,6 +254,10 @@ impl SemaphoreLedger {
     /// there.
     pub(crate) fn grants_before(&self, id: Nonce) -> u32 {
         let Some(place) = self.place(id) else { return 0 };
+        // It does not wait for those before it.
+        if self.queue.get(place).is_some_and(|ticket| ticket.barges) {
+            return 1;
+        }
         let mut ahead = SemaphoreLedger { permits: self.permits, ..SemaphoreLedger::default() };
         let mut writes = 1;
         for ticket in self.queue.iter().take(place + 1) {

@@ -53,7 +53,7 @@ use crate::values::record::{Attachment, Stored};
 use crate::values::time::{Now, Tick, Ttl};
 use backoff::Backoff;
 use challenge::HolderChallenge;
-use deaths::Deaths;
+use deaths::{Deaths, Whom};
 use jobs::SemaphoreJobs;
 use std::collections::BTreeSet;
 
@@ -255,8 +255,10 @@ impl Semaphore {
         }
         self.changes = self.changes.saturating_add(1);
         let seen = self.seen.as_ref();
+        // That of the first in the queue is the least. What is granted, or not there yet, comes before: nothing has to come for that.
         let awaited = seen.and_then(|seen| {
-            self.jobs.wanted().map(|(_, wanted)| seen.ledger.grants_before(wanted.id)).min()
+            let places = self.jobs.wanted().map(|(_, wanted)| (seen.ledger.place(wanted.id), wanted.id));
+            places.min().map(|(_, id)| seen.ledger.grants_before(id))
         });
         // A hint that names no version may stand for any number of changes.
         if version.is_some() && awaited.is_some_and(|writes| self.changes < writes) {
@@ -348,7 +350,8 @@ impl Semaphore {
     fn look(&mut self, ctx: &mut Ctx<'_>) {
         let wants = self.listens() && (self.deaths.look_at() <= ctx.now.held || self.must_judge());
         let others = self.ledger().zip(ctx.session.as_ref()).filter(|_| wants);
-        let sessions = others.map(|(ledger, own)| self.deaths.in_the_way(ledger, own)).unwrap_or_default();
+        let sessions = others.map(|(ledger, own)| self.deaths.in_the_way(ledger, own, self.whom()));
+        let sessions = sessions.unwrap_or_default();
         let op = if sessions.is_empty() {
             ctx.read(&self.key, self.ttl)
         } else {
@@ -366,6 +369,11 @@ impl Semaphore {
         let known: BTreeSet<Nonce> = self.jobs.ids().collect();
         let mut own = seen.ledger.tickets().filter(|ticket| ticket.attachment == *own);
         own.any(|ticket| !known.contains(&ticket.id)) && !ctx.rules.bugs.has(Bug::StraysKept)
+    }
+
+    /// Whose sessions matter now. Whoever is to be refused is behind all who are there.
+    fn whom(&self) -> Whom {
+        if self.must_judge() { Whom::All } else { Whom::Before }
     }
 
     /// Whether somebody is to be refused unless those in its way are dead.

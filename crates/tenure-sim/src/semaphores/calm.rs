@@ -4,8 +4,8 @@ use super::{PermitView, SemaphoreDue, What, World};
 use crate::invariants::Rule;
 use crate::kernel::fault::FaultKind;
 use crate::kernel::trace::Story;
-use tenure_core::Holder;
 use tenure_core::semaphore::{Grant, SemaphoreLedger, Ticket};
+use tenure_core::{Holder, LeaseId};
 
 impl World {
     /// Whether the process that made this claim runs, on the same session.
@@ -69,7 +69,13 @@ impl World {
                 Err(format!("nobody knows of claim {id}, and it is in the way of who waits")),
             );
         }
-        let late = self.scene.late.iter().find(|(_, since)| self.t - **since > self.per_mille(1700));
+        // What the store refuses for good is answered when the session ends.
+        let is_forbidden = |lease: &LeaseId| {
+            let views = self.nodes.iter().filter_map(|node| node.own.views.get(lease));
+            views.map(|view| &self.scene.keys[view.key]).any(|key| self.store.is_forbidden(key))
+        };
+        let mut late = self.scene.late.iter().filter(|(lease, _)| !is_forbidden(lease));
+        let late = late.find(|(_, since)| self.t - **since > self.per_mille(1700));
         if let Some((lease, _)) = late {
             let found = Err(format!("a command about {} is not answered", lease.0));
             self.check(Rule::Answered, found);

@@ -68,7 +68,16 @@ impl World {
     pub(super) fn restore_session(&mut self) {
         let index = self.rng.index(self.nodes.len());
         let (session, writes) = (self.nodes[index].session.clone(), self.rng.index(8));
+        let own = self.nodes[index].machine.as_ref().and_then(tenure_core::Holder::session_fence);
+        let stands = self.store.get(&session);
+        let ended = own.filter(|own| {
+            stands
+                .is_some_and(|record| record.fence > *own || record.fence == *own && record.tenure.is_none())
+        });
         if self.store.put_back(self.t, &session, writes) {
+            if ended.is_some() {
+                self.nodes[index].own.session_revived = ended;
+            }
             self.tell(|_| Story::Store(format!("somebody puts back an older copy of {session}")));
             self.checks.tenures.forget(&session);
             // It may be as old as what others have seen to be silent, or fenced, long ago.

@@ -68,6 +68,8 @@ pub(crate) struct SemaphoreNodeState {
     session_claimed: bool,
     /// Somebody has put an older copy of its session's record back then, and no write of the process over that has shown what became of it.
     session_restored: Option<True>,
+    /// That session of it was ended by others, and then put back as it was before: they take out its claims, whatever it writes there.
+    session_revived: Option<Fence>,
     session_deadline: Option<Tick>,
     /// The last writes of its session that took effect.
     heartbeats: VecDeque<Heartbeat>,
@@ -316,7 +318,9 @@ impl World {
                 let views = node.own.views.values().filter(move |view| view.key == key);
                 let believes =
                     node.clock.held(t) < node.own.session_until && node.own.session_restored.is_none();
-                let believed = views.filter(move |_| believes);
+                let session = node.machine.as_ref().and_then(tenure_core::Holder::session_fence);
+                let is_revived = node.own.session_revived.is_some() && node.own.session_revived == session;
+                let believed = views.filter(move |_| believes && !is_revived);
                 believed.filter_map(|view| view.believed(&node.who))
             })
             .filter(move |one| !behind.contains(&(key, one.fence)))

@@ -19,9 +19,10 @@ impl Semaphore {
                 self.see(ctx, current, op);
                 self.set_look(ctx);
                 // With nobody in the way there is none to look at.
+                let whom = self.whom();
                 let nobody = |seen: &SeenSemaphore| {
                     let own = ctx.session.as_ref();
-                    own.is_none_or(|own| self.deaths.in_the_way(&seen.ledger, own).is_empty())
+                    own.is_none_or(|own| self.deaths.in_the_way(&seen.ledger, own, whom).is_empty())
                 };
                 if let Some(seen) = self.seen.as_ref().filter(|seen| nobody(seen)) {
                     self.deaths.looked(ctx, op, Some(&seen.ledger));

@@ -1,13 +1,13 @@
 //! Dead processes among those ahead. A claim is live while its session's record shows the same fence, like an attached lease.
 //!
-//! A waiter looks at the sessions of processes that hold permits or came before it, some at a time. A session that has been silent for a full
+//! A waiter looks at the sessions of processes that hold permits or came before it, some at a time; who has no place yet looks at all. A session that has been silent for a full
 //! ttl is a *suspect*, and is fenced first, so that its process can't renew it any more. Only then is it *dead*, and its claims are removed.
 
 use crate::bugs::Bug;
 use crate::holder::ctx::Ctx;
 use crate::holder::failure_detector::HolderVerdict;
 use crate::op::{Answer, Expect, Listed, OpId, Outcome, Write};
-use crate::semaphore::ledger::SemaphoreLedger;
+use crate::semaphore::ledger::{SemaphoreLedger, Ticket};
 use crate::values::error::StoreError;
 use crate::values::fence::Fence;
 use crate::values::record::{Attachment, Record, Stored};
@@ -68,10 +68,16 @@ impl Deaths {
         self.looked > op
     }
 
-    /// The sessions of others that hold permits, or wait for them: some of them, those that have their turn.
-    pub(super) fn in_the_way(&self, ledger: &SemaphoreLedger, own: &Attachment) -> Vec<Attachment> {
+    /// The sessions of others that hold permits, or wait for them, before us: some of them, those that have their turn. `whom`: also those behind us, if one
+    /// of us has no place yet.
+    pub(super) fn in_the_way(
+        &self,
+        ledger: &SemaphoreLedger,
+        own: &Attachment,
+        whom: Whom,
+    ) -> Vec<Attachment> {
         let (mut all, mut known): (Vec<&Attachment>, BTreeSet<&Attachment>) = Default::default();
-        for ticket in ledger.tickets() {
+        for ticket in whom.of(ledger, own) {
             let attachment = &ticket.attachment;
             if !is_own(attachment, own) && !self.is_dead(attachment) && known.insert(attachment) {
                 all.push(attachment);
@@ -88,7 +94,8 @@ impl Deaths {
         self.looked = op;
         self.turn = self.turn.wrapping_add(SESSIONS);
         let others = ledger.zip(ctx.session.as_ref());
-        let has_turns = others.is_some_and(|(ledger, own)| self.in_the_way(ledger, own).len() >= SESSIONS);
+        let in_the_way = |(ledger, own)| self.in_the_way(ledger, own, Whom::Before);
+        let has_turns = others.map(in_the_way).is_some_and(|sessions| sessions.len() >= SESSIONS);
         let least = if has_turns { self.shortest_lived(ctx, ledger, |_| true) } else { None };
         self.look_at = ctx.jittered(least.unwrap_or(self.ttl).part(4));
     }
@@ -119,7 +126,7 @@ impl Deaths {
         is_meant: impl Fn(&Attachment) -> bool,
     ) -> Option<Ttl> {
         let (ledger, own) = ledger.zip(ctx.session.as_ref())?;
-        let shorter = ledger.tickets().filter(|ticket| ticket.ttl < self.ttl);
+        let shorter = Whom::Before.of(ledger, own).filter(|ticket| ticket.ttl < self.ttl);
         let others = shorter.map(|ticket| (&ticket.attachment, ticket.ttl)).filter(|(attachment, _)| {
             !is_own(attachment, own) && !self.is_dead(attachment) && is_meant(attachment)
         });
@@ -245,6 +252,28 @@ impl Deaths {
     }
 }
 
+/// Whose claims matter to us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whom {
+    /// Those who hold permits, or wait before the last of us.
+    Before,
+    /// All of them: whoever has no place yet is behind all.
+    All,
+}
+
+impl Whom {
+    fn of<'l>(
+        self,
+        ledger: &'l SemaphoreLedger,
+        own: &Attachment,
+    ) -> impl Iterator<Item = &'l Ticket> + use<'l> {
+        let last = ledger.queue.iter().rposition(|ticket| ticket.attachment == *own);
+        let before = last.filter(|_| self == Whom::Before).unwrap_or(ledger.queue.len());
+        let holders = ledger.holders.iter().map(|grant| &grant.ticket);
+        holders.chain(ledger.queue.iter().take(before))
+    }
+}
+
 /// The write that raises the fence of a session that is dead, so that its process can never renew it.
 pub(super) fn fencing(ctx: &mut Ctx<'_>, attachment: &Attachment, session: Stored) -> Option<Write> {
     let fence = session.record.fence.max(attachment.fence).next(Fence::floor(ctx.now.wall)).ok()?;
@@ -268,7 +297,7 @@ mod tests {
     //! Plan: who is in the way; turns, where those are many; what a session's record says of a tenure of it.
     use super::*;
     use crate::semaphore::Mode;
-    use crate::semaphore::ledger::{Grant, Ticket};
+    use crate::semaphore::ledger::Grant;
     use crate::values::fence::Nonce;
     use crate::values::key::{HolderId, Key};
     use crate::values::metadata::Metadata;
@@ -304,7 +333,23 @@ mod tests {
             &[session(0, 7), session(4, 7), session(4, 8), session(1, 7), session(3, 7)],
         );
         let others = [session(1, 7), session(2, 7), session(4, 8), session(3, 7)];
-        assert_eq!(deaths.in_the_way(&shows, &session(0, 7)), others);
+        assert_eq!(deaths.in_the_way(&shows, &session(0, 7), Whom::All), others);
+        // Before the last of ours in the queue.
+        assert_eq!(deaths.in_the_way(&shows, &session(0, 7), Whom::Before), others[..2]);
+        assert_eq!(deaths.in_the_way(&shows, &session(9, 7), Whom::Before).len(), 6, "who has no place");
+    }
+
+    #[test]
+    fn l5_who_stands_first_looks_at_the_holder_each_time_however_many_stand_behind() {
+        let all: Vec<Attachment> = (0..300).map(|who| session(who, 7)).collect();
+        let mut deaths = Deaths::new(ttl());
+        let shows = ledger(&[session(999, 7)], &all);
+        for turn in 0..40 {
+            deaths.turn = turn * SESSIONS;
+            assert_eq!(deaths.in_the_way(&shows, &all[0], Whom::Before), [session(999, 7)]);
+            let tenth = deaths.in_the_way(&shows, &all[9], Whom::Before);
+            assert!(tenth.len() == 10 && tenth.contains(&session(999, 7)), "{tenth:?}");
+        }
     }
 
     #[test]
@@ -313,7 +358,7 @@ mod tests {
         let mut deaths = Deaths::new(ttl());
         let turns = [0, SESSIONS, 2 * SESSIONS].map(|turn| {
             deaths.turn = turn;
-            let mut turn = deaths.in_the_way(&ledger(&[], &all), &session(0, 7));
+            let mut turn = deaths.in_the_way(&ledger(&[], &all), &session(0, 7), Whom::Before);
             (turn.len(), turn.first().cloned(), turn.pop())
         });
         let expected = [(1, 15), (16, 10), (11, 5)];
@@ -322,7 +367,8 @@ mod tests {
             expected.map(|(first, last)| (15, Some(session(first, 7)), Some(session(last, 7))))
         );
         deaths.turn = 7;
-        assert_eq!(deaths.in_the_way(&ledger(&[], &all[..15]), &session(0, 7)), all[..15], "all at once");
+        let few = deaths.in_the_way(&ledger(&[], &all[..15]), &session(0, 7), Whom::Before);
+        assert_eq!(few, all[..15], "all at once");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The next write of a semaphore: how it changes the record.
 
+use super::deaths::Whom;
 use super::{SeenSemaphore, Semaphore, SemaphoreInFlight};
 use crate::bugs::Bug;
 use crate::holder::ctx::Ctx;
@@ -90,7 +91,7 @@ impl Semaphore {
                 ledger.permits = wish.permits;
             }
             let is_judged = self.deaths.has_looked_since(wanted.born)
-                || self.deaths.in_the_way(&seen.ledger, own).is_empty();
+                || self.deaths.in_the_way(&seen.ledger, own, Whom::All).is_empty();
             if ledger.permits != wish.permits {
                 if is_fresh && is_judged {
                     over.push((lease, Some(differs(&self.key, ledger.permits, wish.permits))));
