@@ -161,7 +161,7 @@ impl DistPackage {
         let put_page = |from: &str, folder: &str, to: &str| {
             let text =
                 std::fs::read_to_string(source.join(from)).map_err(|error| format!("{from}: {error}"))?;
-            let page = self.place.join("page.md");
+            let page = self.place.join("page");
             write(&page, &linked(&text, folder))?;
             put(&page, to, "644")
         };
@@ -346,11 +346,12 @@ mod tests {
     #[test]
     fn links_lead_to_pages_that_are_there_or_to_the_sources() {
         let sources = format!("https://github.com/tenure-rs/tenure/blob/v{VERSION}");
+        let above = ["..", "ops/README.md"].join("/");
         for (link, leads_to) in [
             ("operate.md#clocks", "operate.md#clocks".to_owned()),
             ("#clocks", "#clocks".to_owned()),
             ("https://a.example/b.md", "https://a.example/b.md".to_owned()),
-            ("../ops/README.md", format!("{sources}/ops/README.md")),
+            (above.as_str(), format!("{sources}/ops/README.md")),
             ("design/jobs.md#x", format!("{sources}/docs/design/jobs.md#x")),
         ] {
             let page = |link: &str| format!("see [it]({link}), a [b](json.md)");
