@@ -108,14 +108,20 @@ impl LeaseTable {
         Ok(ReservedSlot { table: Arc::clone(self) })
     }
 
-    /// What comes of a tick that is asked for. The agent's stop waits for one whose begin is being written; one that only waits ends with it.
+    /// What comes of a tick that is asked for. The agent's stop waits for one whose begin is being written; one that still waits a moment later ends with it.
     pub(crate) async fn begun<T>(
         self: &Arc<Self>,
         begin: impl Future<Output = Result<T, Problem>>,
     ) -> Result<T, Problem> {
         /// Far longer than a store takes that is well, and short for whoever stops an agent.
         const MOMENT: Duration = Duration::from_secs(2);
-        self.state().beginning += 1;
+        {
+            let mut state = self.state();
+            if state.is_stopping {
+                return Err(Problem::stopping());
+            }
+            state.beginning += 1;
+        }
         let _beginning = BeginningTick(Arc::clone(self));
         let mut stopping = self.stopping.subscribe();
         let mut begin = pin!(begin);

@@ -135,6 +135,10 @@ fn descriptor(stream: &UnixStream, id: i32) -> Option<OwnedFd> {
     // Somebody holds the other end open after the descriptor was had. It is the process that has connected, unless that one has passed it on.
     let mut other_end = [PollFd::new(stream.as_fd(), PollFlags::empty())];
     // That it has hung up is told though there is something to read yet.
-    let is_open = poll(&mut other_end, PollTimeout::ZERO) == Ok(0);
-    is_open.then_some(descriptor)
+    loop {
+        match poll(&mut other_end, PollTimeout::ZERO) {
+            Err(Errno::EINTR) => {}
+            answered => return (answered == Ok(0)).then_some(descriptor),
+        }
+    }
 }

@@ -72,7 +72,7 @@ struct SeenSemaphore {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum SemaphoreInFlight {
     /// The record is read, and these sessions with it.
-    Looking { op: OpId, sessions: Vec<Attachment> },
+    Looking { op: OpId, sessions: Vec<Attachment>, whom: Whom },
     /// `version`: that of the record if it takes effect.
     Writing { op: OpId, ledger: Box<SemaphoreLedger>, fence: Fence, version: Version, over: Option<Version> },
     /// The fence of a dead session is being raised.
@@ -255,10 +255,13 @@ impl Semaphore {
         }
         self.changes = self.changes.saturating_add(1);
         let seen = self.seen.as_ref();
-        // That of the first in the queue is the least. What is granted, or not there yet, comes before: nothing has to come for that.
+        // That of the first in the queue is the least, but for those who don't wait for others. What is granted, or not there yet, comes before: nothing has to come
+        // for that.
         let awaited = seen.and_then(|seen| {
-            let places = self.jobs.wanted().map(|(_, wanted)| (seen.ledger.place(wanted.id), wanted.id));
-            places.min().map(|(_, id)| seen.ledger.grants_before(id))
+            let wanted = || self.jobs.wanted().map(|(_, wanted)| wanted);
+            let places = wanted().map(|wanted| (seen.ledger.place(wanted.id), wanted.id));
+            let first = places.min().map(|(_, id)| seen.ledger.grants_before(id))?;
+            Some(if wanted().any(|wanted| wanted.wish.barges) { first.min(1) } else { first })
         });
         // A hint that names no version may stand for any number of changes.
         if version.is_some() && awaited.is_some_and(|writes| self.changes < writes) {
@@ -350,7 +353,8 @@ impl Semaphore {
     fn look(&mut self, ctx: &mut Ctx<'_>) {
         let wants = self.listens() && (self.deaths.look_at() <= ctx.now.held || self.must_judge());
         let others = self.ledger().zip(ctx.session.as_ref()).filter(|_| wants);
-        let sessions = others.map(|(ledger, own)| self.deaths.in_the_way(ledger, own, self.whom()));
+        let whom = self.whom();
+        let sessions = others.map(|(ledger, own)| self.deaths.in_the_way(ledger, own, whom));
         let sessions = sessions.unwrap_or_default();
         let op = if sessions.is_empty() {
             ctx.read(&self.key, self.ttl)
@@ -360,7 +364,7 @@ impl Semaphore {
             let keys = [&self.key].into_iter().chain(others).cloned().collect();
             ctx.read_many(keys, Freshness::Latest, self.ttl)
         };
-        self.flight = Some(SemaphoreInFlight::Looking { op, sessions });
+        self.flight = Some(SemaphoreInFlight::Looking { op, sessions, whom });
     }
 
     /// Whether the record shows a claim of our session that nobody here knows of.

@@ -72,6 +72,7 @@ impl World {
         // What the store refuses for good is answered when the session ends.
         let is_forbidden = |lease: &LeaseId| {
             let views = self.nodes.iter().filter_map(|node| node.own.views.get(lease));
+            let views = views.filter(|view| view.is_ending());
             views.map(|view| &self.scene.keys[view.key]).any(|key| self.store.is_forbidden(key))
         };
         let mut late = self.scene.late.iter().filter(|(lease, _)| !is_forbidden(lease));

@@ -46,6 +46,11 @@ pub(super) struct PermitLapse {
 }
 
 impl PermitView {
+    /// Whether it was given up, and its user is not told what came of that.
+    pub(super) fn is_ending(&self) -> bool {
+        matches!(self.stage, PermitStage::Ending)
+    }
+
     pub(super) fn waits(&self) -> bool {
         self.stage == PermitStage::Wanted
     }

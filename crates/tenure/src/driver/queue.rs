@@ -1,9 +1,9 @@
 //! Operations that wait for their turn, since a busy store is asked for so much at a time and no more.
 //!
-//! Releases go first: somebody waits for each, and they are few. All else goes in the order of its coming, but that claims which are late sooner go before others. A claim of a lease with a ttl of
+//! Releases go first: somebody waits for each, and they are few. All else goes in the order of its coming. A claim of a lease with a ttl of
 //! its own counts its time from when it was asked for (S1), so one that has waited for long would win a lease that is over. It is given up unsent.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tenure_core::Tick;
 use tenure_core::op::{Op, Request, Write};
 
@@ -16,8 +16,10 @@ struct Queued {
 #[derive(Debug, Default)]
 pub(super) struct OpQueue {
     releases: VecDeque<Queued>,
-    /// Claims of leases with a ttl of their own, by when they are late, and by their numbers: the shorter a ttl, the sooner that is.
-    claims: BTreeMap<(Tick, u64), Queued>,
+    /// Claims of leases with a ttl of their own, by their numbers.
+    claims: BTreeMap<u64, Queued>,
+    /// When each of these is late: the shorter its ttl, the sooner.
+    late: BTreeSet<(Tick, u64)>,
     others: VecDeque<Queued>,
     /// How many claims have come so far.
     count: u64,
@@ -29,8 +31,8 @@ impl OpQueue {
             Op::Write(write) if write.record.tenure.is_none() => &mut self.releases,
             Op::Write(write) if begins_with_own_ttl(write) => {
                 self.count += 1;
-                let late = now.after(request.timeout);
-                self.claims.insert((late, self.count), Queued { request, since: now });
+                self.late.insert((now.after(request.timeout), self.count));
+                self.claims.insert(self.count, Queued { request, since: now });
                 return;
             }
             _ => &mut self.others,
@@ -47,7 +49,9 @@ impl OpQueue {
         let other = self.others.front().map(|first| first.since);
         let first = match claim {
             Some(claim) if other.is_none_or(|other| claim < other) => {
-                self.claims.pop_first().map(|(_, first)| first)
+                let (number, first) = self.claims.pop_first()?;
+                self.late.remove(&(first.since.after(first.request.timeout), number));
+                Some(first)
             }
             _ => self.others.pop_front(),
         };
@@ -56,11 +60,9 @@ impl OpQueue {
 
     /// A claim that has waited for as long as its answer might take, and since when.
     pub(super) fn pop_late(&mut self, now: Tick) -> Option<(Request, Tick)> {
-        let (late, _) = self.claims.first_key_value()?.0;
-        if *late > now {
-            return None;
-        }
-        self.claims.pop_first().map(|(_, late)| (late.request, late.since))
+        let (_, number) = *self.late.first().filter(|(late, _)| *late <= now)?;
+        self.late.pop_first();
+        self.claims.remove(&number).map(|late| (late.request, late.since))
     }
 }
 
@@ -123,5 +125,18 @@ mod tests {
         queue.push(short, at(TIMEOUT / 4));
         assert_eq!(queue.pop_late(at(TIMEOUT / 2)).unwrap().0.id, OpId(5));
         assert_eq!(queue.pop().unwrap().id, OpId(4));
+        assert!(queue.late.is_empty() && queue.claims.is_empty());
+    }
+
+    #[test]
+    fn a_claim_that_may_wait_for_less_long_holds_up_none_that_came_before_it() {
+        let mut queue = OpQueue::default();
+        queue.push(write(1, false, false), Tick(1));
+        queue.push(write(2, false, true), Tick(2));
+        let mut short = write(3, false, false);
+        short.timeout = TIMEOUT / 8;
+        queue.push(short, Tick(3));
+        let order: Vec<u64> = std::iter::from_fn(|| queue.pop()).map(|request| request.id.0).collect();
+        assert_eq!(order, [1, 2, 3]);
     }
 }

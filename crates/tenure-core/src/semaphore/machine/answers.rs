@@ -25,10 +25,10 @@ impl Semaphore {
                     own.is_none_or(|own| self.deaths.in_the_way(&seen.ledger, own, whom).is_empty())
                 };
                 if let Some(seen) = self.seen.as_ref().filter(|seen| nobody(seen)) {
-                    self.deaths.looked(ctx, op, Some(&seen.ledger));
+                    self.deaths.looked(ctx, op, Some(&seen.ledger), whom);
                 }
             }
-            (SemaphoreInFlight::Looking { sessions, .. }, Ok(Answer::Listed(records))) => {
+            (SemaphoreInFlight::Looking { sessions, whom, .. }, Ok(Answer::Listed(records))) => {
                 let own = records.iter().find(|listed| listed.key == self.key);
                 match own.map(|listed| listed.stored.clone()).transpose() {
                     Err(error) => self.failed(ctx, error),
@@ -36,7 +36,8 @@ impl Semaphore {
                         self.backoff.read();
                         self.see(ctx, current, op);
                         self.set_look(ctx);
-                        self.judge(ctx, op, &sessions, &records);
+                        self.deaths.looked(ctx, op, self.seen.as_ref().map(|seen| &seen.ledger), whom);
+                        self.judge(ctx, &sessions, &records);
                     }
                 }
             }
@@ -113,10 +114,8 @@ impl Semaphore {
     }
 
     /// Sessions in the way, as they were just read.
-    fn judge(&mut self, ctx: &mut Ctx<'_>, op: OpId, sessions: &[Attachment], records: &[Listed]) {
-        let ledger = self.seen.as_ref().map(|seen| &seen.ledger);
-        self.deaths.looked(ctx, op, ledger);
-        let Some(ledger) = ledger else { return };
+    fn judge(&mut self, ctx: &mut Ctx<'_>, sessions: &[Attachment], records: &[Listed]) {
+        let Some(ledger) = self.seen.as_ref().map(|seen| &seen.ledger) else { return };
         self.deaths.judge(ctx, ledger, sessions, records);
         // Nobody waits for the answer.
         if let Some(question) = self.challenge.question(ctx, &self.key, ledger, records) {

@@ -31,7 +31,7 @@ pub(super) struct Deaths {
     unjudged: BTreeMap<Attachment, u32>,
     /// Those that have been silent for too long, and are to be fenced.
     suspects: Vec<(Attachment, Stored)>,
-    /// The last look that showed sessions.
+    /// The last look at the sessions of all.
     looked: OpId,
     /// When sessions are looked at again, as long as somebody waits.
     look_at: Tick,
@@ -63,7 +63,7 @@ impl Deaths {
         self.look_at
     }
 
-    /// Whether sessions were looked at by an operation that was begun after this one.
+    /// Whether the sessions of all were looked at by an operation that was begun after this one.
     pub(super) fn has_looked_since(&self, op: OpId) -> bool {
         self.looked > op
     }
@@ -90,8 +90,10 @@ impl Deaths {
 
     /// Sessions were looked at: the next look at them is due after a quarter of a ttl. Where they have turns, that is of the one that lasts for
     /// the least time: what is known of it by its last turn may be of no use by now.
-    pub(super) fn looked(&mut self, ctx: &Ctx<'_>, op: OpId, ledger: Option<&SemaphoreLedger>) {
-        self.looked = op;
+    pub(super) fn looked(&mut self, ctx: &Ctx<'_>, op: OpId, ledger: Option<&SemaphoreLedger>, whom: Whom) {
+        if whom == Whom::All {
+            self.looked = op;
+        }
         self.turn = self.turn.wrapping_add(SESSIONS);
         let others = ledger.zip(ctx.session.as_ref());
         let in_the_way = |(ledger, own)| self.in_the_way(ledger, own, Whom::Before);
@@ -253,7 +255,7 @@ impl Deaths {
 }
 
 /// Whose claims matter to us.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Whom {
     /// Those who hold permits, or wait before the last of us.
     Before,

@@ -6,6 +6,7 @@ use crate::holder::ctx::Ctx;
 use crate::holder::lease_id::LeaseId;
 use crate::holder::loss::Loss;
 use crate::holder::notice::Notice;
+use crate::op::OpId;
 use crate::semaphore::job::{Giving, SemaphoreJob, WantedPermits};
 use crate::semaphore::ledger::SemaphoreLedger;
 use crate::values::error::StoreError;
@@ -192,7 +193,8 @@ impl SemaphoreJobs {
         for (lease, job) in std::mem::take(&mut self.jobs) {
             match job {
                 SemaphoreJob::Wanted(mut wanted) => {
-                    (wanted.id, wanted.sent) = (ctx.nonces.draw(), None);
+                    // It has no place any more, and is behind all who have come since.
+                    (wanted.id, wanted.sent, wanted.born) = (ctx.nonces.draw(), None, OpId(*ctx.last_op));
                     self.jobs.insert(lease, SemaphoreJob::Wanted(wanted));
                 }
                 SemaphoreJob::Held { .. } if ctx.rules.bugs.has(Bug::AttachedOutlivesSession) => {}
