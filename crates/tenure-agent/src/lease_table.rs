@@ -3,6 +3,7 @@
 mod state;
 #[cfg(test)]
 mod tests;
+mod ticks;
 
 use crate::config::Limits;
 use crate::events::{self, Event};
@@ -13,7 +14,6 @@ use crate::peer::ClientIdentity;
 use crate::problem::Problem;
 use crate::wire::{LeaseReply, OnExit, millis};
 use state::{EXITED, LAPSED, LeaseTableEntry, OUTLASTS, RELEASED, STOPPED, TableState, UNDELIVERED, id_of};
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure::clock::{boottime, boottime_line};
@@ -106,31 +106,6 @@ impl LeaseTable {
         }
         state.waiting += 1;
         Ok(ReservedSlot { table: Arc::clone(self) })
-    }
-
-    /// What comes of a tick that is asked for. The agent's stop waits for one whose begin is being written; one that still waits a moment later ends with it.
-    pub(crate) async fn begun<T>(
-        self: &Arc<Self>,
-        begin: impl Future<Output = Result<T, Problem>>,
-    ) -> Result<T, Problem> {
-        /// Far longer than a store takes that is well, and short for whoever stops an agent.
-        const MOMENT: Duration = Duration::from_secs(2);
-        {
-            let mut state = self.state();
-            if state.is_stopping {
-                return Err(Problem::stopping());
-            }
-            state.beginning += 1;
-        }
-        let _beginning = BeginningTick(Arc::clone(self));
-        let mut stopping = self.stopping.subscribe();
-        let mut begin = pin!(begin);
-        tokio::select! {
-            biased;
-            begun = &mut begin => return begun,
-            _ = stopping.wait_for(|is_stopping| *is_stopping) => {}
-        }
-        tokio::time::timeout(MOMENT, begin).await.unwrap_or_else(|_| Err(Problem::stopping()))
     }
 
     /// Takes in a lease that was acquired for a client, and tells of it.
@@ -453,16 +428,6 @@ async fn give_back(entry: LeaseTableEntry, end: End, why: &'static str) {
         Err(error) => {
             tracing::warn!(name: "agent.lease", target: "tenure::agent", %key, %fence, why, %error, "a client's lease can't be given back; it is left to expire");
         }
-    }
-}
-
-/// A tick that is asked for, until it is known what comes of it.
-struct BeginningTick(Arc<LeaseTable>);
-
-impl Drop for BeginningTick {
-    fn drop(&mut self) {
-        self.0.state().beginning -= 1;
-        self.0.changed.notify_waiters();
     }
 }
 

@@ -102,3 +102,4 @@ mod work_order;
 mod work_output;
 mod work_progress;
 mod work_runs;
+mod workflows;

@@ -69,7 +69,10 @@ export class Details {
     }
     this.#no.addEventListener("click", () => (this.#ask.hidden = true));
     dialog.append(this.#title, this.#body, actions, this.#ask, this.#said);
-    dialog.addEventListener("close", () => (this.#key = null));
+    // It is told later than it happens: another record may be shown by then.
+    dialog.addEventListener("close", () => {
+      if (!dialog.open) this.#key = null;
+    });
   }
 
   /** What is meant is what was shown when the question was asked: where another tenure has begun since, the agent refuses. */

@@ -19,6 +19,7 @@ pub mod tcp_relay;
 pub mod toothless;
 pub mod waiting;
 pub mod workers;
+pub mod yaml;
 
 use nix::sys::signal::Signal;
 use process::are_all_stopped;
