@@ -140,7 +140,7 @@ pub(crate) fn nap(span: Duration) -> Duration {
 mod tests {
     //! Plan: what a machine tells is told before what it asks for is begun; hints that end, or can't be had, are asked for
     //! again, less and less often.
-    use super::noting::{Log, Noting};
+    use super::noting::{Log, Noting, Paused};
     use super::*;
     use crate::clock;
     use std::sync::atomic::Ordering;
@@ -218,20 +218,9 @@ mod tests {
         assert_eq!(*store.log.lock().unwrap(), ["lost, 0 under way", "read k"]);
     }
 
-    /// The paused runtime's time.
-    struct Paused(tokio::time::Instant);
-
-    impl Clock for Paused {
-        fn now(&self) -> Now {
-            let held = Tick(0).after(self.0.elapsed());
-            Now { held, waited: held, wall: tenure_core::Wall(0) }
-        }
-    }
-
     #[tokio::test(start_paused = true)]
     async fn hints_that_end_are_asked_for_again_less_and_less_often() {
-        #[allow(clippy::disallowed_methods, reason = "the paused runtime's clock is the simulated time")]
-        let clock = Arc::new(Paused(tokio::time::Instant::now()));
+        let clock = Arc::new(Paused::begun());
         let store = Noting::default();
         let desk = desk(&store, clock);
         let driver = tokio::spawn(desk.driver.run(|| "over"));

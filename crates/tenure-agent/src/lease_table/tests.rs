@@ -9,14 +9,15 @@ fn terms() -> LeaseTerms {
     LeaseTerms { longest: DAY, at_most: None, on_exit: OnExit::Lapse, is_election: false }
 }
 
+fn table_of(leases: &Leases) -> Arc<LeaseTable> {
+    let history = Arc::new(TenureHistory::new(Arc::clone(leases.clock())));
+    LeaseTable::new(leases, history, &Limits::default())
+}
+
 #[tokio::test]
 async fn of_what_has_left_the_table_no_note_stays() {
     let leases = Leases::new(tenure::memory()).unwrap();
-    let table = LeaseTable::new(
-        &leases,
-        Arc::new(TenureHistory::new(Arc::clone(leases.clock()))),
-        &Limits::default(),
-    );
+    let table = table_of(&leases);
     let section = leases.section("s").start().unwrap();
     let client = Arc::new(ClientIdentity::unknown());
     for how in ["ended", "lost", "outlasts"] {
@@ -50,8 +51,7 @@ async fn of_what_has_left_the_table_no_note_stays() {
 #[tokio::test]
 async fn what_is_over_while_its_agent_stops_is_not_told_as_a_client_that_was_silent() {
     let leases = Leases::new(tenure::memory()).unwrap();
-    let history = Arc::new(TenureHistory::new(Arc::clone(leases.clock())));
-    let table = LeaseTable::new(&leases, history, &Limits::default());
+    let table = table_of(&leases);
     let mut heard = table.listen(1).unwrap();
     let client = Arc::new(ClientIdentity::unknown());
     let short = LeaseTerms { longest: Duration::from_millis(100), ..terms() };
@@ -79,8 +79,7 @@ async fn what_is_over_while_its_agent_stops_is_not_told_as_a_client_that_was_sil
 #[tokio::test]
 async fn a_tick_that_has_begun_is_told_though_the_agent_stops_and_what_else_comes_is_not() {
     let leases = Leases::new(tenure::memory()).unwrap();
-    let history = Arc::new(TenureHistory::new(Arc::clone(leases.clock())));
-    let table = LeaseTable::new(&leases, history, &Limits::default());
+    let table = table_of(&leases);
     let client = Arc::new(ClientIdentity::unknown());
     let begun = leases.once_every("tick", Duration::from_secs(1)).begin().await.unwrap();
     let tenure::once::Ticked::Here(tick) = begun else { panic!("{begun:?}") };
@@ -96,8 +95,7 @@ async fn a_tick_that_has_begun_is_told_though_the_agent_stops_and_what_else_come
 #[tokio::test]
 async fn a_leadership_is_given_up_by_its_own_key() {
     let leases = Leases::new(tenure::memory()).unwrap();
-    let history = Arc::new(TenureHistory::new(Arc::clone(leases.clock())));
-    let table = LeaseTable::new(&leases, history, &Limits::default());
+    let table = table_of(&leases);
     let client = Arc::new(ClientIdentity::unknown());
     let mut ids = Vec::new();
     for (key, is_election) in [("led", true), ("locked", false)] {
@@ -114,8 +112,7 @@ async fn a_leadership_is_given_up_by_its_own_key() {
 #[tokio::test]
 async fn what_can_not_be_put_off_is_not_asked_for_all_the_time() {
     let leases = Leases::new(tenure::memory()).unwrap();
-    let history = Arc::new(TenureHistory::new(Arc::clone(leases.clock())));
-    let table = LeaseTable::new(&leases, history, &Limits::default());
+    let table = table_of(&leases);
     let client = Arc::new(ClientIdentity::unknown());
     let guard = leases.acquire("k").await.unwrap();
     let reply = table.enter(Holding::Lease(guard), terms(), &client).unwrap();
@@ -129,8 +126,7 @@ async fn what_can_not_be_put_off_is_not_asked_for_all_the_time() {
 #[tokio::test]
 async fn a_stop_waits_for_a_tick_whose_begin_is_being_written_and_not_for_one_that_waits() {
     let leases = Leases::new(tenure::memory()).unwrap();
-    let history = Arc::new(TenureHistory::new(Arc::clone(leases.clock())));
-    let table = LeaseTable::new(&leases, history, &Limits::default());
+    let table = table_of(&leases);
     let (written, writes) = tokio::sync::oneshot::channel();
     let begins = tokio::spawn({
         let table = Arc::clone(&table);

@@ -197,7 +197,7 @@ mod tests {
     //! Plan: a store that panics leaves the outcome unknown, and is asked on; on a store that does not answer, only so many claims are begun, while renewals, looks and listings are begun at
     //! once; the rest follow in their order as places come free; a refusal keeps its place for a while; a claim that waited for too long is not begun.
     use super::*;
-    use crate::driver::noting::Noting;
+    use crate::driver::noting::{Noting, Paused};
     use tenure_core::op::{Expect, Write};
     use tenure_core::{
         ErrorKind, Fence, HolderId, Key, Metadata, Nonce, Now, Record, Tenure, Tick, Ttl, Wall,
@@ -289,22 +289,11 @@ mod tests {
         assert_eq!(begun(), ["read k32"]);
     }
 
-    /// The paused runtime's time.
-    struct Paused(tokio::time::Instant);
-
-    impl Clock for Paused {
-        fn now(&self) -> Now {
-            let held = Tick(0).after(self.0.elapsed());
-            Now { held, waited: held, wall: Wall(0) }
-        }
-    }
-
     #[tokio::test(start_paused = true)]
     async fn s1_a_claim_that_waited_for_its_turn_for_too_long_is_not_begun() {
         let mut store = Noting::default();
         store.permits = Some(Arc::new(Semaphore::new(0)));
-        #[allow(clippy::disallowed_methods, reason = "the paused runtime's clock is the simulated time")]
-        let clock: Arc<dyn Clock> = Arc::new(Paused(tokio::time::Instant::now()));
+        let clock: Arc<dyn Clock> = Arc::new(Paused::begun());
         let troubles = Troubles::new(Arc::clone(&clock), HolderId::new("a").unwrap());
         let mut flights = Flights::new(AnyStore::new(store.clone()), clock, Arc::clone(&troubles));
         let claim = |n: u64| {

@@ -4,7 +4,7 @@ use crate::clock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use tenure_core::op::Listed;
-use tenure_core::{Key, StoreError, Stored};
+use tenure_core::{Clock, Key, Now, StoreError, Stored, Tick, Wall};
 use tenure_store::{Changes, Freshness, MemoryStore, Store};
 use tokio::sync::{Semaphore, mpsc};
 
@@ -61,5 +61,22 @@ impl Store for Noting {
         } else {
             Ok(mpsc::channel(1).1)
         }
+    }
+}
+
+/// The paused runtime's time, from its begin on.
+pub(super) struct Paused(tokio::time::Instant);
+
+impl Paused {
+    #[allow(clippy::disallowed_methods, reason = "the paused runtime's clock is the simulated time")]
+    pub(super) fn begun() -> Paused {
+        Paused(tokio::time::Instant::now())
+    }
+}
+
+impl Clock for Paused {
+    fn now(&self) -> Now {
+        let held = Tick(0).after(self.0.elapsed());
+        Now { held, waited: held, wall: Wall(0) }
     }
 }

@@ -1,7 +1,7 @@
 //! Operations that wait for their turn, since a busy store is asked for so much at a time and no more.
 //!
 //! Releases go first: somebody waits for each, and they are few. All else goes in the order of its coming. A claim of a lease with a ttl of
-//! its own counts its time from when it was asked for (S1), so one that has waited for long would win a lease that is over. It is given up unsent.
+//! its own counts its time from when it was asked for (S1). One that has waited for long would win a lease that is over, so it is given up unsent.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tenure_core::Tick;
