@@ -1,5 +1,5 @@
 //! Permits of a record that the store refuses, of sessions that last for different times, and of those whose fences go back. Plan: a stop does
-//! not wait for what may be refused for good; what is given up is tried at once, and soon after a repair, however long it was refused before; and
+//! not wait for what may be refused for good; what is given up is tried at once, and soon after a repair, however long it was refused before, or its user waited; and
 //! refused looks stay rare all the same; the dead are found by their own ttl, also behind many; the permits of a session whose record
 //! was deleted or put back are granted on, and it has no fence twice; a copy of a refused write grants nothing; what is given up takes no longer for all that is held of others.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
@@ -65,6 +65,26 @@ fn l1_permits_that_were_given_up_before_their_record_was_repaired_are_free_soon_
     table.want(1, 2, exclusive());
     table.run(tenths(7));
     assert_eq!(table.held(1), [2]);
+}
+
+#[test]
+fn l1_a_claim_whose_wait_ends_at_a_damaged_record_is_out_of_the_way_soon_after_the_repair() {
+    let mut table = Table::new(2);
+    table.want(0, 1, exclusive());
+    table.want(1, 2, exclusive());
+    // Its earlier failures make no pause for what is given up.
+    table.refuse(Some(ErrorKind::Unavailable));
+    table.run(tenths(40));
+    table.refuse(Some(ErrorKind::Foreign));
+    table.run(tenths(10));
+    let told = table.told(1);
+    assert!(matches!(told[..], [.., Notice::Failed(LeaseId(2), _)]), "{told:?}");
+    table.refuse(None);
+    // That grants the claim of whom nobody waits for.
+    table.give(0, 1);
+    table.want(0, 3, exclusive());
+    table.run(tenths(9));
+    assert_eq!(table.held(0), [3]);
 }
 
 #[test]

@@ -279,6 +279,7 @@ impl Table {
                 {
                     let error = match how {
                         ErrorKind::Foreign => StoreError::foreign("damaged"),
+                        ErrorKind::Unavailable => StoreError::unavailable("away"),
                         _ => StoreError::unsupported("access denied"),
                     };
                     return self.at(self.t.after(WAY), Happens::Returns(index, id, Err(error)));

@@ -126,12 +126,13 @@ impl Semaphore {
     /// Trouble with the store: look again a little later, or tell the users if that can't help.
     fn failed(&mut self, ctx: &Ctx<'_>, error: StoreError) {
         self.seen = None;
+        let may_land = error.kind() == ErrorKind::Unknown || self.ghost.is_some();
+        // What is told to have failed now is a claim that is to go.
+        self.jobs.fail(ctx.now, &error, may_land);
         if self.backoff.failed(ctx, self.ttl, &error, self.jobs.gives()) {
             self.refused = None;
         }
         self.backoff.end_with_lapse(self.jobs.lapses_at(ctx.now));
-        let may_land = error.kind() == ErrorKind::Unknown || self.ghost.is_some();
-        self.jobs.fail(ctx.now, &error, may_land);
         if self.is_stopping && !error.is_passing() {
             self.jobs.end_with_session();
         }
