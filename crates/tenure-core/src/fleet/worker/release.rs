@@ -22,9 +22,7 @@ impl Worker {
         let (told, is_done) = (own.told, own.spec.status == Status::Done);
         let (transferee, chosen, asker) = (own.transferee.take(), own.chosen, own.asked.end);
         let told_by_letter = self.retries.passed(&key).filter(|_| ours);
-        if transferee.as_ref().is_none_or(|transferee| *transferee == self.me) {
-            self.await_vacancy(lease);
-        }
+        self.await_vacancy(lease);
         self.forget(lease);
         if told {
             self.tell(FleetNotice::Released(lease, asker, ours));
@@ -124,7 +122,8 @@ impl Worker {
         Some(key)
     }
 
-    /// It is over for its users, and its record may still show it. Nobody else waits for it.
+    /// It is over for its users, and its record may still show it. Whoever waits for it now may not do so any more by the next plan, which leaves here what
+    /// it finds here.
     fn await_vacancy(&mut self, lease: LeaseId) {
         if self.holder.is_given_up(lease) {
             self.lapsing.insert(lease);

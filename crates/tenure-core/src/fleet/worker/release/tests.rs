@@ -1,7 +1,9 @@
-//! Plan: when the others hear of a unit that was given up; whom units are passed to.
+//! Plan: when the others hear of a unit that was given up, and of one that was left to expire; whom units are passed to.
 use super::*;
+use crate::fleet::talk::FleetCommand;
 use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
+use crate::op::{Answer, Event, Machine, Op, Outcome, Request};
 
 #[test]
 fn the_others_hear_of_a_unit_that_was_given_up_as_soon_as_they_need_to() {
@@ -57,5 +59,38 @@ fn nothing_is_passed_to_who_leaves() {
             worker.transferee(lease).map(|transferee| transferee.holder),
             passed.then(|| holder(transferee))
         );
+    }
+}
+
+/// Lets so many seconds go by, with all writes won. When it has written this unit.
+fn goes_on(worker: &mut Worker, secs: std::ops::Range<u64>, n: usize) -> Option<u64> {
+    for at_secs in secs {
+        let mut asked = worker.step(at(at_secs), Event::Wake).requests;
+        while let Some(Request { id, op, .. }) = asked.pop() {
+            let Op::Write(write) = op else { continue };
+            let won = Outcome::Won { version: write.record.version(), fence: write.record.fence };
+            asked.extend(worker.step(at(at_secs), Event::Answer(id, Ok(Answer::Write(won)))).requests);
+            if write.key == unit(n) {
+                return Some(at_secs);
+            }
+        }
+    }
+    None
+}
+
+#[test]
+fn l3_the_others_hear_of_a_unit_that_was_left_to_expire_whoever_it_was_planned_for() {
+    for transferee in [0, 1] {
+        let mut worker = led(1, false);
+        let lease = gets(&mut worker, 0);
+        worker.own.get_mut(&unit(0)).unwrap().transferee = Some(session(transferee));
+        worker.step(at(2), Event::Command(FleetCommand::Lapse(lease)));
+        assert!(!worker.own.contains_key(&unit(0)));
+        // The others heard that it was given up, and their next plan left it where its record showed it.
+        worker.advance = Advance::Idle;
+        let vacated = goes_on(&mut worker, 2..60, 0);
+        assert_eq!(vacated, Some(50), "{transferee}");
+        worker.tell_vacated(at(50));
+        assert_eq!(worker.advance, Advance::At(at(50).held), "{transferee}");
     }
 }
