@@ -490,3 +490,22 @@ fn others_move_before_what_was_passed_on_until_somebody_could_do_it() {
     let loads = vec![loads[0].clone(), loads[0].clone()];
     assert_eq!(plan(&loads, &rooms, Balance::Count), [Ok(1), Ok(0)], "if there are any");
 }
+
+#[test]
+fn l4_a_large_fleet_that_labels_divide_is_planned_in_time() {
+    let labels = |at: usize| if at < 600 { gpu() } else { BTreeSet::new() };
+    // Those with the label are the fullest, and nobody else may relieve them. Some who have just joined relieve the rest.
+    let rooms: Vec<Room> = (0..1200).map(|at| Room { labels: labels(at), ..free() }).collect();
+    let mut loads = Vec::new();
+    for at in 0..900 {
+        let (needs, many) = if at < 600 { (gpu(), 9) } else { (BTreeSet::new(), 6) };
+        loads.extend((0..many).map(|_| Load { needs: needs.clone(), ..plain(Some(at)) }));
+    }
+    let began = std::time::Instant::now();
+    let plan = plan(&loads, &rooms, Balance::Count);
+    let took = began.elapsed();
+    let counts = counts(&plan, 1200);
+    assert!(counts[..600].iter().all(|count| *count == 9) && counts[600..].iter().all(|count| *count == 3));
+    // It took a minute and a half when each move asked all workers again.
+    assert!(took.as_secs() < 15, "{took:?}");
+}

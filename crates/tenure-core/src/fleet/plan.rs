@@ -8,6 +8,7 @@
 mod cause;
 mod chain;
 mod loads;
+mod takers;
 
 pub use cause::{Cause, JOINING, count};
 pub(super) use loads::Loads;
@@ -15,6 +16,7 @@ pub(super) use loads::Loads;
 use chain::Failed;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use takers::WithoutTaker;
 
 /// What is evened out between workers.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -340,9 +342,11 @@ impl<'a> Planner<'a> {
     fn even_out(&mut self, balance: Balance) -> bool {
         let mut moved = false;
         loop {
-            while let Some((from, to, class)) = self.best_move() {
+            let mut without_taker = WithoutTaker::default();
+            while let Some((from, to, class)) = self.best_move(&mut without_taker) {
                 let Some(unit) = self.take(from, class) else { return moved };
                 self.give(unit, to);
+                without_taker.moved(from, to);
                 moved = true;
             }
             let helped = match balance {
@@ -357,8 +361,15 @@ impl<'a> Planner<'a> {
     }
 
     /// From the fullest that has something to give to the emptiest that may have it.
-    fn best_move(&self) -> Option<(usize, usize, Class)> {
+    fn best_move(&self, without_taker: &mut WithoutTaker) -> Option<(usize, usize, Class)> {
         for &(full, from) in self.ranks.iter().rev() {
+            let takes_now = |to: usize| {
+                let gap = full.saturating_sub(self.seats[to].cost);
+                gap >= 2 && self.best_class(from, to, gap, &mut BTreeSet::new()).is_some()
+            };
+            if without_taker.stays(from, takes_now) {
+                continue;
+            }
             let mut seen = BTreeSet::new();
             for &(empty, to) in &self.ranks {
                 let gap = full - empty;
@@ -369,6 +380,7 @@ impl<'a> Planner<'a> {
                     return Some((from, to, class));
                 }
             }
+            without_taker.add(from);
         }
         None
     }

@@ -7,8 +7,8 @@
 use super::{Class, Planner};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// For each worker that a search has come to: who passes a unit of which class to it. At the beginning nobody does.
-type Trail = BTreeMap<usize, (Option<usize>, Class)>;
+/// For each worker, if a search has come to it: who passes a unit of which class to it. At the beginning nobody does.
+type Trail = Vec<Option<(Option<usize>, Class)>>;
 
 /// Searches for room that failed: nothing that needs these labels and weighs as much finds room either.
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ impl Planner<'_> {
         }
         let allowed = &self.allowed[class.needs];
         let starts: Vec<usize> = self.ranks.iter().map(|(_, at)| *at).filter(|at| allowed[*at]).collect();
-        let mut trail: Trail = starts.iter().map(|at| (*at, (None, class))).collect();
+        let mut trail: Trail = allowed.iter().map(|may| may.then_some((None, class))).collect();
         let found = self.search(starts.into(), &mut trail, |_| true);
         if found.is_none() {
             failed.0.insert(class.needs, weight);
@@ -36,18 +36,18 @@ impl Planner<'_> {
         let least = self.ranks.first().map_or(0, |(cost, _)| *cost);
         let fullest: Vec<(u64, usize)> = self.ranks.iter().rev().copied().collect();
         // Whoever could be reached from a fuller one, without any gain, gains nothing from a less full one.
-        let mut trail = Trail::new();
+        let mut trail: Trail = vec![None; self.workers.len()];
         for (full, from) in fullest {
             let will_do = |cost: u64| cost + 2 <= full;
             if !will_do(least) {
                 // Or each worker of an even fleet would look at each other, for nothing.
                 break;
             }
-            if trail.contains_key(&from) {
+            if trail[from].is_some() {
                 continue;
             }
             let nothing = Class { needs: 0, cost: 0, weight: 0, settled: false };
-            trail.insert(from, (None, nothing));
+            trail[from] = Some((None, nothing));
             if let Some(end) = self.search([from].into(), &mut trail, will_do) {
                 self.follow(&trail, end);
                 return true;
@@ -64,7 +64,7 @@ impl Planner<'_> {
         will_do: impl Fn(u64) -> bool,
     ) -> Option<usize> {
         while let Some(from) = queue.pop_front() {
-            let entering = trail.get(&from)?.1.weight;
+            let entering = trail[from]?.1.weight;
             let mut seen = BTreeSet::new();
             for &class in self.seats[from].has.keys() {
                 let room = self.workers[from].weight.saturating_add(class.weight);
@@ -74,10 +74,10 @@ impl Planner<'_> {
                     continue;
                 }
                 for &(cost, to) in &self.ranks {
-                    if trail.contains_key(&to) || !self.allowed[class.needs][to] {
+                    if trail[to].is_some() || !self.allowed[class.needs][to] {
                         continue;
                     }
-                    trail.insert(to, (Some(from), class));
+                    trail[to] = Some((Some(from), class));
                     if will_do(cost) && self.has_room(to, class) {
                         return Some(to);
                     }
@@ -91,7 +91,7 @@ impl Planner<'_> {
     /// Does the moves of a chain, and returns where it began.
     fn follow(&mut self, trail: &Trail, end: usize) -> usize {
         let mut at = end;
-        while let Some(&(Some(from), class)) = trail.get(&at) {
+        while let Some((Some(from), class)) = trail[at] {
             if let Some(unit) = self.take(from, class) {
                 self.give(unit, at);
             }
