@@ -30,6 +30,7 @@ mod look;
 mod missing;
 mod own;
 mod pace;
+mod refusal;
 mod release;
 mod requests;
 mod rest;
@@ -72,6 +73,7 @@ use listing::Listing;
 use look::Look;
 use own::{OwnUnits, Stage};
 use pace::Pace;
+use refusal::LastingRefusal;
 use rest::Rest;
 use retry::Retries;
 use std::collections::{BTreeMap, BTreeSet};
@@ -99,6 +101,8 @@ pub struct Worker {
     listed: Option<Fence>,
     look: Look,
     advance: Advance,
+    /// The store does not let this worker raise the board.
+    advance_refused: Option<LastingRefusal>,
     listing: Option<Box<Listing>>,
     /// How many listings there were.
     lists: u64,
@@ -218,6 +222,7 @@ impl Worker {
             listed: None,
             look: Look::default(),
             advance: Advance::Idle,
+            advance_refused: None,
             listing: None,
             lists: 0,
             list_at: Tick(0),
@@ -258,6 +263,13 @@ impl Worker {
     #[must_use]
     pub fn held(&self) -> usize {
         self.own.values().filter(|own| matches!(own.stage, Stage::Held | Stage::Draining)).count()
+    }
+
+    /// Whether that is more than it takes.
+    fn has_too_much(&self) -> bool {
+        let held = self.own.values().filter(|own| matches!(own.stage, Stage::Held | Stage::Draining));
+        let weight = held.fold(0_u64, |sum, own| sum.saturating_add(own.spec.weight.max(1)));
+        self.held() as u64 > self.options.about.units || weight > self.options.about.weight
     }
 
     fn tell(&mut self, notice: FleetNotice) {
@@ -380,7 +392,7 @@ impl Worker {
     fn wake_at(&self, now: Now) -> Option<Tick> {
         let own = if self.life.joined && !self.life.stopping {
             let restart = self.life.session.is_none().then_some(self.life.restart_at);
-            let parts = [self.look.wake_at(), self.advance.wake_at(), self.listing_wake_at()];
+            let parts = [self.look.wake_at(), self.advance_wake_at(), self.listing_wake_at()];
             let [look, advance, listing] = parts;
             let doubts = self.doubts.wake_at().into_iter().chain(self.retries_wake_at(now));
             let doubts = doubts.chain(self.letters.wake_at()).min();

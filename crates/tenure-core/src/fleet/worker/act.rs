@@ -196,7 +196,7 @@ impl Worker {
         let (given, by_letter, goes) = (own.given, own.letter, own.goes.is_some());
         let stays = own.spec.status == Status::Open && own.transferee.is_some() && !self.life.leaving;
         // Whoever passes it on may not know how much this worker has by now.
-        let is_full = by_letter && self.held() as u64 > self.options.about.units;
+        let is_full = by_letter && self.has_too_much();
         let stays = stays && !is_full && (given || self.transferee(lease).is_none());
         if stays || self.has_bug(Bug::DeletedTaken) {
             if goes && self.drains.at.is_none() {

@@ -1,12 +1,13 @@
 //! Advancing the generation of the board. A worker that has changed something makes all workers look again. A worker that misses a renewal makes all look
 //! more often.
 
+use super::refusal::LastingRefusal;
 use super::{InFlight, Worker};
 use crate::bugs::Bug;
 use crate::fleet::board;
 use crate::fleet::talk::FleetNotice;
 use crate::op::{Answer, Op, Outcome, Write};
-use crate::values::error::StoreError;
+use crate::values::error::{ErrorKind, StoreError};
 use crate::values::fence::Fence;
 use crate::values::record::{Attachment, Stored};
 use crate::values::time::{Now, Tick};
@@ -66,6 +67,12 @@ impl Worker {
         }
     }
 
+    /// When the board is raised next. While the store does not let this worker write it, that is not hastened by all that happens.
+    pub(super) fn advance_wake_at(&self) -> Option<Tick> {
+        let refused = self.advance_refused.map(|refusal| refusal.again_at);
+        self.advance.wake_at().map(|at| refused.map_or(at, |again_at| at.max(again_at)))
+    }
+
     /// Something has changed that the others should look into.
     pub(super) fn want_advance(&mut self, at: Tick) {
         if self.look.blind {
@@ -81,7 +88,7 @@ impl Worker {
     }
 
     pub(super) fn wake_advance(&mut self, now: Now) {
-        if matches!(self.advance, Advance::At(at) if now.held >= at) {
+        if self.advance_wake_at().is_some_and(|at| now.held >= at) {
             let seen = self.board.as_ref().map(|board| board.stored.clone());
             self.send_advance(now, seen.as_ref(), None);
         }
@@ -116,7 +123,14 @@ impl Worker {
     pub(super) fn advanced(&mut self, now: Now, result: Result<Answer, StoreError>) {
         let Advance::Sent { write, lost_to, again } = &self.advance else { return };
         let (lost_to, again) = (*lost_to, *again);
-        let retry = now.held.after(if self.look.blind { self.interval() } else { self.part(32) });
+        let retry = now.held.after(if self.look.blind { self.interval() } else { self.pause(32) });
+        // A damaged board is in everybody's way, and somebody mends it.
+        let lasts = |error: &&StoreError| !error.is_passing() && error.kind() != ErrorKind::Foreign;
+        let lasting = result.as_ref().err().filter(lasts);
+        let refused = self.advance_refused.take().filter(|_| result.is_err());
+        let lasts =
+            lasting.map(|_| LastingRefusal::next(refused, now, self.part(1), false).at_the_soonest(retry));
+        self.advance_refused = lasts.or(refused);
         match result {
             Ok(Answer::Write(Outcome::Won { version, .. })) => {
                 let board = Stored::new(write.record.clone()).versioned(version);

@@ -3,6 +3,7 @@
 
 use super::Worker;
 use super::claims::Claim;
+use super::refusal::LastingRefusal;
 use crate::bugs::Bug;
 use crate::holder::lease_id::LeaseId;
 use crate::values::key::Key;
@@ -12,9 +13,6 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// In how many spans, each twice as long as the one before, all are asked to look again after a unit that can't be had.
 const ROUNDS: u32 = 3;
-/// After so many ttls a unit that the store refuses is tried again at the latest.
-const LONGEST: u32 = 32;
-
 /// A unit that is planned for this worker, and was not to be had.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Miss {
@@ -25,21 +23,15 @@ struct Miss {
     told: bool,
 }
 
-/// A unit that the store does not let this worker claim.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct RefusedUnit {
-    since: Tick,
-    /// When it is claimed again.
-    again_at: Tick,
-}
-
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Doubts {
     missed: BTreeMap<Key, Miss>,
     /// Units that were missed here and are planned for others now, who may not have made that plan: when to tell them.
     owed: BTreeMap<Key, Tick>,
     /// Units whose records the store does not let this worker write.
-    refused: BTreeMap<Key, RefusedUnit>,
+    refused: BTreeMap<Key, LastingRefusal>,
+    /// Dead sessions that the store does not let this worker end.
+    unended: BTreeMap<Key, LastingRefusal>,
     /// Dead sessions that others are to end, as they were listed.
     dead: Vec<(Key, Stored)>,
     end_at: Tick,
@@ -143,11 +135,11 @@ impl Worker {
     /// and it is tried again, after as long as it has been refused by now. So that becomes rare, and does not end.
     pub(super) fn refused(&mut self, now: Now, lease: LeaseId) {
         let Some(key) = self.forget(lease) else { return };
-        let since = self.doubts.refused.get(&key).map_or(now.held, |unit| unit.since);
-        let gap = now.held.since(since).clamp(self.part(16), self.part(1) * LONGEST);
-        let again_at = now.held.after(gap);
-        self.doubts.refused.insert(key, RefusedUnit { since, again_at });
-        self.list_again(again_at);
+        let before = self.doubts.refused.get(&key).copied();
+        let soonest = now.held.after(self.part(16));
+        let refusal = LastingRefusal::next(before, now, self.part(1), false).at_the_soonest(soonest);
+        self.doubts.refused.insert(key, refusal);
+        self.list_again(refusal.again_at);
     }
 
     /// Leaves out what the store has refused, until that is to be tried again: all is listed for other reasons, too.
@@ -157,8 +149,8 @@ impl Worker {
         }
         let mut again_at = None;
         claims.retain(|claim| {
-            let refused = self.doubts.refused.get(&claim.key).map(|unit| unit.again_at);
-            let later = refused.filter(|at| now.held < *at);
+            let refused = self.doubts.refused.get(&claim.key).filter(|refusal| refusal.waits(now));
+            let later = refused.map(|refusal| refusal.again_at);
             again_at = again_at.into_iter().chain(later).min();
             later.is_none()
         });
@@ -170,12 +162,45 @@ impl Worker {
 
     /// Ends the sessions of those who were listed as dead, if this worker plans. Others do so after a while, if nothing has come of it.
     pub(super) fn bury(&mut self, now: Now, dead: Vec<(Key, Stored)>, plans: bool) {
+        self.doubts.unended.retain(|session, _| dead.iter().any(|(key, _)| key == session));
         let (mine, others) = if plans { (dead, Vec::new()) } else { (Vec::new(), dead) };
         self.doubts.dead = others;
         self.doubts.end_at = now.held.after(self.interval() / 2);
         for (key, stored) in mine {
             self.fence_session(now, key, stored);
         }
+    }
+
+    /// Whether a dead session is left alone for now, as the store does not let this worker end it.
+    pub(super) fn leaves_unended(&mut self, now: Now, session: &Key) -> bool {
+        let refused = self.doubts.unended.get(session).filter(|refusal| refusal.waits(now));
+        let again_at = refused.map(|refusal| refusal.again_at);
+        if let Some(again_at) = again_at {
+            self.try_again_to_end(now, again_at);
+        }
+        again_at.is_some()
+    }
+
+    /// A dead session could not be ended, and it may be so for good.
+    pub(super) fn could_not_end(&mut self, now: Now, session: &Key, passes: bool) {
+        let before = self.doubts.unended.get(session).copied();
+        let refusal = LastingRefusal::next(before, now, self.part(1), passes);
+        self.doubts.unended.insert(session.clone(), refusal);
+        self.try_again_to_end(now, refusal.again_at);
+    }
+
+    /// By then all look at what became of a dead session, if that is soon: the attempt may have succeeded. What lasts is the planner's concern alone.
+    fn try_again_to_end(&mut self, now: Now, again_at: Tick) {
+        if again_at <= now.held.after(self.part(4)) {
+            self.want_advance(again_at);
+        } else if self.is_planner() {
+            self.list_again(again_at);
+        }
+    }
+
+    /// Somebody has ended it.
+    pub(super) fn has_ended(&mut self, session: &Key) {
+        self.doubts.unended.remove(session);
     }
 
     pub(super) fn wake_doubts(&mut self, now: Now) {

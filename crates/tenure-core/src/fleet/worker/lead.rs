@@ -177,6 +177,9 @@ impl Worker {
         if self.io.is_fencing(&key) || self.has_bug(Bug::DeadSessionIgnored) {
             return;
         }
+        if self.leaves_unended(now, &key) {
+            return;
+        }
         let Ok(fence) = stored.record.fence.next(Fence::floor(now.wall)) else { return };
         let record =
             Record { fence, nonce: self.nonces.draw(), stamp: now.wall, tenure: None, ..stored.record };
@@ -185,21 +188,25 @@ impl Worker {
     }
 
     pub(super) fn fenced(&mut self, now: Now, key: &Key, result: Result<Answer, StoreError>) {
+        let is_over = result.is_ok();
         if let Err(error) = result {
+            self.could_not_end(now, key, error.is_passing());
             self.tell(FleetNotice::Trouble(error));
         } else {
             self.holder.forget_silence(key);
+            self.has_ended(key);
         }
         if self.has_bug(Bug::DeathNotTold) {
             return;
         }
-        // Won or lost or unknown, the roster shows what it came to.
+        // Won or lost, the roster shows what it came to.
         match self.planner.as_ref().filter(|planner| planner.session == *key) {
             Some(planner) => {
                 self.lead.gone = Some(planner.clone());
                 self.fill_vacancy(now);
             }
-            None => self.want_advance(now.held),
+            None if is_over => self.want_advance(now.held),
+            None => {}
         }
     }
 }

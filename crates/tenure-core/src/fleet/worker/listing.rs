@@ -199,7 +199,7 @@ impl Worker {
             Ok(_) => {}
             Err(error) => {
                 let (lasts, plans) = (!error.is_passing(), listing.purpose == Purpose::Plan);
-                let pause = if lasts { self.interval() } else { self.part(16) };
+                let pause = if lasts { self.interval() } else { self.pause(16) };
                 listing.ask_at = Some(now.held.after(pause));
                 self.tell(FleetNotice::Trouble(error));
                 if lasts && !plans {
@@ -368,6 +368,7 @@ impl Worker {
         }
         self.peers = listing.peers;
         self.peers.remove(&self.me);
+        self.choose_from_roster(now);
         self.follow_plan(now, listing.units, targets, summary);
     }
 }

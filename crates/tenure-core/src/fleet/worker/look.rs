@@ -183,8 +183,9 @@ impl Worker {
             Ok(_) => return,
             Err(error) => {
                 self.look.turns.missed();
+                self.look.watch.again();
                 self.look.closely |= self.look.latest;
-                self.look.next = self.look.next.min(now.held.after(self.part(16)));
+                self.look.next = self.look.next.min(now.held.after(self.pause(16)));
                 return self.tell(FleetNotice::Trouble(error));
             }
         };

@@ -69,7 +69,7 @@ impl Worker {
             }
             Err(error) => {
                 self.tell(FleetNotice::Trouble(error));
-                self.list_again(now.held.after(self.part(16)));
+                self.list_again(now.held.after(self.pause(16)));
             }
         }
     }

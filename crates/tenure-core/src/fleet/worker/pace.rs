@@ -3,6 +3,7 @@
 //! (docs/promises.md, *Cases that take longer*).
 
 use super::Worker;
+use crate::holder::ctx::MOMENT;
 use crate::values::time::Ttl;
 use std::time::Duration;
 
@@ -41,6 +42,11 @@ impl Worker {
         self.pace.quick / n
     }
 
+    /// The pause after a call that has failed for a moment: a part of the ttl, and 5 s at most. However long the ttl is, others wait for what was to be told.
+    pub(super) fn pause(&self, n: u32) -> Duration {
+        self.part(n).min(MOMENT)
+    }
+
     /// How often a worker looks: a third of the ttl that it reacts by.
     pub(super) fn interval(&self) -> Duration {
         self.part(3)
@@ -54,8 +60,10 @@ impl Worker {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: the shortest ttl counts, within bounds, whoever has it; once it is gone it counts no more.
+    //! Plan: the shortest ttl counts, within bounds, whoever has it; once it is gone it counts no more; a moment's trouble is short, whatever the ttl is.
     use super::*;
+    use crate::fleet::worker::alone::{at, led};
+    use crate::values::error::StoreError;
 
     fn ttl(secs: u64) -> Ttl {
         Ttl::new(Duration::from_secs(secs)).unwrap()
@@ -82,5 +90,20 @@ mod tests {
         assert_eq!(pace.quick, Duration::from_secs(2));
         pace.meet([ttl(9)].into_iter());
         assert_eq!(pace, Pace::new(ttl(8)));
+    }
+
+    #[test]
+    fn l4_a_moments_trouble_puts_nothing_off_for_minutes_however_long_the_ttl_is() {
+        let away = || Err(StoreError::unavailable("away"));
+        for secs in [48, 3600, 86_400] {
+            let mut worker = led(1, true);
+            worker.pace = Pace::new(ttl(secs));
+            worker.want_advance(at(100).held);
+            worker.wake_advance(at(100));
+            worker.advanced(at(101), away());
+            assert!(worker.advance_wake_at() <= Some(at(106).held), "{secs}");
+            worker.looked(at(101), away());
+            assert!(worker.look.next <= at(106).held, "{secs}");
+        }
     }
 }

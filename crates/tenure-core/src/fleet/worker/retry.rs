@@ -126,7 +126,8 @@ impl Worker {
         let fits = |peer: &Peer| {
             let about = &peer.about;
             let wants = name.is_none_or(|name| !about.declines.contains(name));
-            wants && !about.leaving && peer.planned < about.units && spec.needs.is_subset(&about.labels)
+            let has_room = peer.planned < about.units && spec.weight <= about.weight;
+            wants && !about.leaving && has_room && spec.needs.is_subset(&about.labels)
         };
         let after = self.peers.range((Bound::Excluded(self.me.clone()), Bound::Unbounded));
         let all = after.chain(self.peers.range(..self.me.clone()));

@@ -149,3 +149,18 @@ fn who_gets_a_unit_is_told_how_it_came_there() {
         assert_eq!(told, Some(how));
     }
 }
+
+#[test]
+fn who_was_passed_more_than_it_can_bear_gives_it_back() {
+    for (weight, most, stays) in [(5, 10, true), (5, 4, false), (5, 5, true), (5, u64::MAX, true)] {
+        let mut worker = led(1, true);
+        worker.options.about.weight = most;
+        let lease = has(&mut worker, 0, Stage::Acquiring, Some(0));
+        let own = worker.own.get_mut(&unit(0)).unwrap();
+        (own.given, own.letter, own.told) = (true, true, false);
+        let spec = UnitSpec { weight, ..UnitSpec::default() };
+        worker.acquired(at(100), lease, Fence(9), spec.compose(Metadata::new()).unwrap());
+        let assigned = told(&mut worker).iter().any(|told| matches!(told, FleetNotice::Assigned { .. }));
+        assert_eq!(assigned, stays, "{weight} of {most}");
+    }
+}

@@ -1,4 +1,5 @@
-//! Plan: who raises the alarm, and what whoever was not first makes of the board; until when a board is raised, and how soon again.
+//! Plan: who raises the alarm, and what whoever was not first makes of the board; until when a board is raised, and how soon again; what it is
+//! like where the store refuses that.
 use super::*;
 use crate::fleet::worker::alone::*;
 use crate::values::fence::Version;
@@ -76,4 +77,40 @@ fn a_raise_that_failed_is_made_again() {
         worker.advanced(at(101), Err(error));
         assert!(worker.advance.wake_at().is_some_and(|next| next > at(101).held && next <= at(104).held));
     }
+}
+
+#[test]
+fn c1_a_board_that_the_store_refuses_is_raised_ever_more_seldom_whatever_happens() {
+    let mut worker = led(1, true);
+    let (mut secs, mut gaps) = (100, Vec::new());
+    for _ in 0..14 {
+        worker.want_advance(at(secs).held);
+        let next = worker.advance_wake_at().map(|next| next.0.div_ceil(1_000_000_000)).unwrap().max(secs);
+        worker.wake_advance(at(next));
+        assert_eq!(asked(&mut worker).len(), 1);
+        worker.advanced(at(next), Err(StoreError::unsupported("denied")));
+        gaps.push(next - secs);
+        secs = next;
+    }
+    assert!(gaps.is_sorted() && gaps[5] >= 16 && gaps[13] == 32 * ttl().duration().as_secs(), "{gaps:?}");
+    // What is only for a moment, or is over, puts nothing off.
+    worker.advanced(at(secs), Err(StoreError::unavailable("away")));
+    worker.advance = Advance::At(at(secs).held);
+    worker.advance_refused = None;
+    assert_eq!(worker.advance_wake_at(), Some(at(secs).held));
+}
+
+#[test]
+fn who_may_not_write_the_board_can_leave_all_the_same() {
+    let mut worker = led(1, false);
+    worker.life.joined = true;
+    worker.life.leaving = true;
+    worker.life.leave_from = Some(at(100).held);
+    worker.want_advance(at(100).held);
+    worker.wake_leaving(at(100));
+    assert!(!worker.is_stopping(), "the others are to be told yet");
+    worker.wake_advance(at(100));
+    worker.advanced(at(101), Err(StoreError::unsupported("denied")));
+    worker.wake_leaving(at(101));
+    assert!(worker.is_stopping());
 }

@@ -1,4 +1,4 @@
-//! Plan: what is made of sessions that are renewed, fall silent or go; who ends a session; who plans when nobody does; a worker tells of the
+//! Plan: what is made of sessions that are renewed, fall silent or go; who ends a session, and how often one that may not be ended; who plans when nobody does; a worker tells of the
 //! board once each time that it says something else of planning, and of its own role.
 use super::*;
 use crate::fleet::worker::advance::Advance;
@@ -170,4 +170,32 @@ fn a_worker_tells_who_plans_and_its_own_role_whenever_either_changes() {
     assert_eq!(role, [Role::Standby]);
     worker.saw_board(at(104), None);
     assert_eq!(plannings(&mut worker), [(Role::Member, Planning::default())]);
+}
+
+#[test]
+fn c1_a_dead_session_that_may_not_be_ended_is_tried_ever_more_seldom() {
+    for plans in [true, false] {
+        let mut worker = led(2, plans);
+        let (mut secs, mut tries) = (100, Vec::new());
+        while secs < 100 + 48 * 150 {
+            (worker.advance, worker.doubts.list_at) = (Advance::Idle, None);
+            // Each listing shows it again, for whatever reason there is one.
+            worker.bury(at(secs), vec![(session(2), session_record(2, 7, 1))], true);
+            let writes = asked(&mut worker).into_iter().filter(|asked| matches!(asked.op, Op::Write(_)));
+            if writes.count() > 0 {
+                tries.push(secs - 100);
+                worker.io.in_flight.clear();
+                worker.fenced(at(secs), &session(2), Err(StoreError::unsupported("denied")));
+            }
+            let is_soon = matches!(worker.advance, Advance::At(_));
+            assert!(is_soon || worker.doubts.list_at.is_some() == plans, "the planner looks again some time");
+            secs += 1;
+        }
+        let gaps: Vec<u64> = tries.windows(2).map(|two| two[1] - two[0]).collect();
+        assert!(gaps.is_sorted() && tries.len() < 20 && gaps.last() == Some(&(32 * 48)), "{gaps:?}");
+        // Somebody has ended it since, and another one of the name is another matter.
+        worker.bury(at(secs), Vec::new(), true);
+        worker.bury(at(secs), vec![(session(2), session_record(2, 9, 1))], true);
+        assert_eq!(asked(&mut worker).len(), 1);
+    }
 }

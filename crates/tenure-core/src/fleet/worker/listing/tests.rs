@@ -1,9 +1,12 @@
 //! Plan: when all is listed, page by page, and by whom, and what is kept of that; what sessions and units count as, those of another layout
 //! among them; what is planned of that, pins included.
 use super::*;
+use crate::fleet::board::SeenBoard;
 use crate::fleet::plan::Cause;
+use crate::fleet::talk::RequestId;
 use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
+use crate::fleet::worker::own::Stage;
 use crate::values::metadata::{Metadata, RESERVED, Value};
 use crate::values::record::{Attachment, Record};
 
@@ -353,4 +356,18 @@ fn parts_of_workers_that_are_not_listed_are_not_kept() {
     worker.paged(at(100), worker.lists, page(&parts));
     let kept = &worker.listing.as_ref().unwrap().parts;
     assert!(kept.len() == 2 && [1, 2].iter().all(|n| kept.contains_key(&part(*n).0)), "{}", kept.len());
+}
+
+#[test]
+fn a_unit_that_is_to_go_to_another_waits_for_no_roster_once_all_was_listed() {
+    let mut worker = led(1, false);
+    let lease = gets(&mut worker, 0);
+    worker.choose(at(20), lease, RequestId(4), Some(holder(1)));
+    // It comes to plan before the roster was listed for that.
+    worker.planner = Some(myself());
+    worker.board = worker.planner.as_ref().map(|planner| SeenBoard::of(board_by(8, 2, planner)));
+    let (list, open) = (vec![lives(1, 1)], UnitSpec::default());
+    lists(&mut worker, 30, &list, &[(unit(0), record(attachment(session(0), 5), &open))]);
+    assert!(worker.choices.is_empty());
+    assert_eq!(worker.own.get(&unit(0)).map(|own| own.stage), Some(Stage::Going));
 }

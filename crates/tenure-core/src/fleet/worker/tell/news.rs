@@ -83,6 +83,7 @@ impl Worker {
         let is_news = match () {
             () if reminder.is_some() && (part.is_empty() || bugs.has(Bug::ToldOnce)) => false,
             () if reminder.is_some() && !bugs.has(Bug::ToldEachTime) => is_due,
+            () if before.as_ref().is_some_and(|it| self.awaits_in_vain(session, it, part, listing)) => true,
             // What was told before is being done.
             () if part.tasks == left && part.lists.is_none() => !is_known && !part.is_empty(),
             () => true,
@@ -95,6 +96,20 @@ impl Worker {
         let wrote = if is_news { Some(part.clone()) } else { wrote };
         self.telling.told.insert(session.clone(), Told { part: part.clone(), wrote, reminder });
         is_news
+    }
+
+    /// Whether a worker waits for a unit that has gone elsewhere since, and is not planned for it any more. It would wait for ever, and claim
+    /// the unit as soon as that is free, whoever it is planned for then.
+    fn awaits_in_vain(&self, session: &Key, before: &Part, part: &Part, listing: &Listing) -> bool {
+        let came = |name: &String| {
+            let unit = self.options.fleet.unit(name).ok();
+            let unit = unit.and_then(|unit| listing.units.get(&unit));
+            unit.is_some_and(|unit| matches!(&unit.owner, Owner::Worker(owner) if owner == session))
+        };
+        let is_dropped = |name: &String, task: &Task| {
+            matches!(task, Task::Await(_)) && !part.tasks.contains_key(name) && !came(name)
+        };
+        before.to == part.to && before.tasks.iter().any(|(name, (_, task))| is_dropped(name, task))
     }
 
     /// Lists all again when somebody is to be told again: whether all is done by then shows whether all agree. Half of a pause passes between two such

@@ -385,3 +385,27 @@ fn c1_what_it_takes_to_tell_moves_grows_with_the_moves_and_not_with_the_workers_
         (took.iter().map(|took| took.0).min().unwrap(), took.iter().map(|took| took.1).min().unwrap());
     assert!(many < few * 8, "{few:?} for 200 workers, and {many:?} for 4,000");
 }
+
+#[test]
+fn whoever_waits_for_what_has_gone_elsewhere_is_told_that_it_is_not_its_own_any_more() {
+    for (owner, target, concerned) in [
+        // It came, or is still to come.
+        (of(2), Some(Ok(2)), false),
+        (of(1), Some(Ok(2)), false),
+        // Its owner passed it to somebody else, who keeps it; or it is no unit any more.
+        (of(0), Some(Ok(0)), true),
+        (Owner::Nobody((*vacant()).into()), None, true),
+    ] {
+        let mut worker = led(2, true);
+        let before = planned(&worker, vec![(0, of(1), Status::Open, Some(Ok(2)))]);
+        assert_eq!(tells(&mut worker, 100, &before), [holder(1), holder(2)]);
+        let (mut listing, targets) = planned(&worker, vec![(0, owner.clone(), Status::Open, target)]);
+        if owner != of(1) {
+            // Whoever has it now has written it.
+            listing.units.get_mut(&unit(0)).unwrap().shows = Shows::of_tenure(Nonce(77));
+        }
+        let told = tells(&mut worker, 101, &(listing.clone(), targets.clone()));
+        assert_eq!(told.contains(&holder(2)), concerned, "{owner:?}: {told:?}");
+        assert_eq!(tells(&mut worker, 102, &(listing, targets)), [], "once");
+    }
+}

@@ -276,3 +276,15 @@ fn l1_who_stands_by_looks_at_all_others_as_soon_as_the_planner_is_silent() {
     assert_eq!(stands_by(&mut worker, 169, 169, &[]), (vec![], 4), "it renews again, as this look shows");
     assert_eq!(stands_by(&mut worker, 185, 185, &[]), (vec![], 0));
 }
+
+#[test]
+fn a_look_that_failed_counts_as_none_and_the_next_one_is_at_all_again() {
+    let mut worker = planner(3);
+    let all = looks(&mut worker, 100).len();
+    assert_eq!(looks(&mut worker, 105).len(), 1, "the board alone");
+    worker.look.next = at(120).held;
+    worker.wake_look(at(120));
+    assert_eq!(asks(&mut worker).len(), 1);
+    worker.looked(at(121), Err(StoreError::unavailable("away")));
+    assert_eq!(looks(&mut worker, 122).len(), all);
+}

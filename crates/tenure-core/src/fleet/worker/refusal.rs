@@ -1,0 +1,75 @@
+//! What the store refuses, and may refuse for good: it is tried again after as long as it has been refused by now, up to 32 ttls. So that becomes
+//! rare, and does not end.
+
+use crate::values::time::{Now, Tick};
+use std::time::Duration;
+
+/// After so many ttls it is tried again at the latest.
+const LONGEST: u32 = 32;
+
+/// One thing that the store refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct LastingRefusal {
+    since: Tick,
+    /// When it is tried again.
+    pub(super) again_at: Tick,
+}
+
+impl LastingRefusal {
+    /// It was refused, after it had been before, or for the first time. `passes`: that is over soon, and the next attempt comes after a quarter of a ttl at the latest.
+    pub(super) fn next(
+        before: Option<LastingRefusal>,
+        now: Now,
+        ttl: Duration,
+        passes: bool,
+    ) -> LastingRefusal {
+        let since = before.map_or(now.held, |refusal| refusal.since);
+        let most = if passes { ttl / 4 } else { ttl * LONGEST };
+        LastingRefusal { since, again_at: now.held.after(now.held.since(since).min(most)) }
+    }
+
+    /// The same, with some time before the next attempt, however short it was refused.
+    pub(super) fn at_the_soonest(self, again_at: Tick) -> LastingRefusal {
+        LastingRefusal { again_at: self.again_at.max(again_at), ..self }
+    }
+
+    /// Whether it is not to be tried yet.
+    pub(super) fn waits(&self, now: Now) -> bool {
+        now.held < self.again_at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: pauses grow with the time that something is refused for, up to a bound, which is small for what passes.
+    use super::*;
+    use crate::fleet::worker::alone::{at, ttl};
+
+    /// The pauses, in seconds, if it is tried whenever that is due, and once more after a second at first.
+    fn pauses(passes: bool) -> Vec<u64> {
+        let mut now = at(100);
+        let mut refusal = LastingRefusal::next(None, now, ttl().duration(), passes);
+        assert!(!refusal.waits(now), "at first at once");
+        now = at(101);
+        let mut pauses = Vec::new();
+        for _ in 0..13 {
+            refusal = LastingRefusal::next(Some(refusal), now, ttl().duration(), passes);
+            pauses.push(refusal.again_at.since(now.held).as_secs());
+            now.held = refusal.again_at;
+        }
+        pauses
+    }
+
+    #[test]
+    fn what_is_refused_for_long_is_tried_ever_more_seldom_and_what_passes_soon() {
+        assert_eq!(pauses(false), [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1536, 1536]);
+        assert_eq!(pauses(true), [1, 2, 4, 8, 12, 12, 12, 12, 12, 12, 12, 12, 12]);
+    }
+
+    #[test]
+    fn an_attempt_can_be_put_off_further_and_is_not_brought_forward() {
+        let refusal = LastingRefusal::next(None, at(100), ttl().duration(), false);
+        assert!(refusal.at_the_soonest(at(103).held).waits(at(102)));
+        assert_eq!(refusal.at_the_soonest(at(99).held), refusal);
+    }
+}
