@@ -53,8 +53,8 @@ impl Io {
     pub(super) fn send(&mut self, flight: InFlight, op: Op, timeout: Duration) {
         self.last_op += 1;
         let id = OpId(OWN | self.last_op);
-        // A look must not wait behind thousands of claims; a listing can.
-        let urgent = !matches!(flight, InFlight::List(_));
+        // A look must not wait behind thousands of claims. A listing can, and so can letters, of which a plan may take thousands.
+        let urgent = !matches!(flight, InFlight::List(_) | InFlight::Letter(..));
         self.in_flight.insert(id, flight);
         self.requests.push(Request { id, op, timeout, urgent });
     }

@@ -1,5 +1,6 @@
-//! Plan: a letter is written into the session as it stands, or all are told; one that stands there already is not written again; what there is
-//! to tell while one is being written is told by another; one about a part waits for a store that fails and for room in the mailbox.
+//! Plan: letters wait for their turn; a letter is written into the session as it stands, or all are told; one that stands there already is not
+//! written again; what there is to tell while one is being written is told by another; one about a part waits for a store that fails and for
+//! room in the mailbox.
 use super::*;
 use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
@@ -43,6 +44,20 @@ fn a_letter_is_written_into_the_session_as_it_stands_or_all_are_told() {
 fn counts(requests: &[Request]) -> (usize, usize) {
     let reads = requests.iter().filter(|request| request.op == Op::Read(session(1))).count();
     (reads, requests.iter().filter(|request| matches!(request.op, Op::Write(_))).count())
+}
+
+#[test]
+fn l4_thousands_of_letters_go_before_no_renewal() {
+    let mut worker = worker(50);
+    for n in 1..=50 {
+        worker.tell_of_part(&holder(n));
+    }
+    let reads = asked(&mut worker);
+    assert!(reads.len() == 50 && reads.iter().all(|request| !request.urgent), "{reads:?}");
+    let part = fleet().part(&holder(1)).unwrap();
+    worker.lettered(at(100), session(1), part, Ok(Answer::Read(Some(session_record(1, 7, 1)))));
+    let writes = asked(&mut worker);
+    assert!(writes.len() == 1 && !writes[0].urgent, "{writes:?}");
 }
 
 #[test]
