@@ -23,6 +23,10 @@ impl Agenda {
         }
     }
 
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.times.contains_key(name)
+    }
+
     /// The earliest time of all.
     pub(crate) fn next(&self) -> Option<Tick> {
         self.order.first().map(|(at, _)| *at)

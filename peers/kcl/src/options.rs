@@ -59,7 +59,7 @@ impl Options {
         Options { steal, ..self }
     }
 
-    /// How many requests are under way at a time. 32, unless said otherwise.
+    /// How many requests are under way at a time. 32, unless said otherwise. Renewals that are due go first; updates, releases and takes go in turn.
     #[must_use]
     pub fn requests_at_once(self, at_once: usize) -> Self {
         Options { at_once, ..self }

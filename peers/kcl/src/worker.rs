@@ -65,13 +65,6 @@ enum Unsettled {
     Unconfirmed,
 }
 
-impl HeldRow {
-    /// Whether it can be renewed now.
-    fn is_idle(&self) -> bool {
-        !self.busy && !self.lapsed && self.wishes.is_empty()
-    }
-}
-
 /// A worker's state.
 pub(crate) struct WorkerMachine {
     format: Format,
@@ -82,10 +75,12 @@ pub(crate) struct WorkerMachine {
     deadlines: Agenda,
     /// Leases that are not told yet.
     unsettled: BTreeMap<String, Unsettled>,
-    /// Leases with wishes.
-    wishing: BTreeSet<String>,
+    /// Leases with wishes and no request under way, in the order in which they came to be so.
+    wishing: Agenda,
     watch: RowWatch,
     takes: VecDeque<(Row, TakeReason)>,
+    /// Whether a take goes before the next wish.
+    takes_first: bool,
     taking: BTreeSet<String>,
     /// When to look next, on the waiter's time line.
     look_at: Tick,
@@ -119,9 +114,10 @@ impl WorkerMachine {
             renewals: Agenda::default(),
             deadlines: Agenda::default(),
             unsettled: BTreeMap::new(),
-            wishing: BTreeSet::new(),
+            wishing: Agenda::default(),
             watch: RowWatch::default(),
             takes: VecDeque::new(),
+            takes_first: false,
             taking: BTreeSet::new(),
             look_at: Tick(0),
             looking: false,
@@ -253,7 +249,7 @@ impl WorkerMachine {
             holding.cell.lose(Loss::Released);
         }
         holding.wishes.push_back(wish);
-        self.wishing.insert(key.clone());
+        self.line_up(now, &key);
         if self.holdings.get(&key).is_some_and(|holding| holding.ends) {
             self.hide(&key);
         }
@@ -272,12 +268,12 @@ impl WorkerMachine {
         self.takes.clear();
         let keys: Vec<String> = self.holdings.keys().cloned().collect();
         for key in keys {
-            self.give_up(&key);
+            self.give_up(now, &key);
         }
     }
 
     /// Gives up one lease because all are.
-    fn give_up(&mut self, key: &str) {
+    fn give_up(&mut self, now: Now, key: &str) {
         let Some(holding) = self.holdings.get_mut(key).filter(|holding| !holding.ends) else { return };
         holding.ends = true;
         holding.cell.lose(Loss::Released);
@@ -286,7 +282,7 @@ impl WorkerMachine {
         if let Some(cell) = told {
             self.tell(WorkerNotice::Lost(cell, Loss::Released));
         }
-        self.wishing.insert(key.to_owned());
+        self.line_up(now, key);
         self.unsettled.remove(key);
         self.hide(key);
     }
@@ -321,41 +317,53 @@ impl WorkerMachine {
         }
     }
 
-    /// Starts the most pressing request. False if there is none.
+    /// Starts the most pressing request: a renewal that is due, and else a wish or a take in turn. Users who wish without end keep neither
+    /// renewals nor takes waiting, nor each other. False if there is nothing to do.
     fn launch_one(&mut self, now: Now) -> bool {
-        let next = self.wishing.iter().find(|key| self.holdings.get(*key).is_some_and(|held| !held.busy));
-        if let Some(key) = next.cloned() {
-            return self.grant(now, &key);
-        }
-        while let Some(key) = self.renewals.pop(now.held) {
-            if self.holdings.get(&key).is_some_and(HeldRow::is_idle) {
-                self.keep(now, &key, Edit::new(), None);
-                return true;
-            }
-        }
-        if let Some((row, why)) = self.takes.pop_front() {
-            let change = RowChange::take(self.format, &row, &self.options.worker);
-            let deadline = self.options.believed_until(now.held);
-            self.taking.insert(row.key().to_owned());
-            let row = change.after.clone();
-            self.send(WorkerRequest::Settle(
-                Box::new(Settling::new(change, deadline)),
-                ChangePurpose::Take { row, why },
-            ));
+        if let Some(key) = self.next_renewal(now) {
+            self.serve(now, &key);
             return true;
         }
-        false
+        let wish = if self.takes_first && !self.takes.is_empty() { None } else { self.wishing.pop(now.held) };
+        self.takes_first = wish.is_some();
+        if let Some(key) = wish {
+            self.serve(now, &key);
+            return true;
+        }
+        let Some((row, why)) = self.takes.pop_front() else { return false };
+        let change = RowChange::take(self.format, &row, &self.options.worker);
+        let deadline = self.options.believed_until(now.held);
+        self.taking.insert(row.key().to_owned());
+        let row = change.after.clone();
+        let settling = Settling::new(change, deadline);
+        self.send(WorkerRequest::Settle(Box::new(settling), ChangePurpose::Take { row, why }));
+        true
     }
 
-    /// Does what is wished of a lease.
-    fn grant(&mut self, now: Now, key: &str) -> bool {
-        let Some(holding) = self.holdings.get_mut(key) else { return false };
-        let wish = holding.wishes.pop_front();
-        if holding.wishes.is_empty() {
-            self.wishing.remove(key);
+    /// The next lease whose renewal is due, and that has no request under way.
+    fn next_renewal(&mut self, now: Now) -> Option<String> {
+        while let Some(key) = self.renewals.pop(now.held) {
+            if self.holdings.get(&key).is_some_and(|holding| !holding.busy && !holding.lapsed) {
+                return Some(key);
+            }
         }
-        match wish {
-            None => return true,
+        None
+    }
+
+    /// Has a lease wait for what is wished of it. One with a request under way waits for the answer first.
+    fn line_up(&mut self, now: Now, key: &str) {
+        let waits = |holding: &HeldRow| !holding.busy && !holding.wishes.is_empty();
+        if self.holdings.get(key).is_some_and(waits) && !self.wishing.contains(key) {
+            self.wishing.set(key, now.held);
+        }
+    }
+
+    /// Does what is wished of a lease next, which renews it, too; or renews it.
+    fn serve(&mut self, now: Now, key: &str) {
+        self.wishing.remove(key);
+        let Some(holding) = self.holdings.get_mut(key) else { return };
+        match holding.wishes.pop_front() {
+            None => self.keep(now, key, Edit::new(), None),
             Some(LeaseWish::Update(edit, reply)) => self.keep(now, key, edit, Some(reply)),
             Some(LeaseWish::End { delete, reply }) => {
                 holding.busy = true;
@@ -371,7 +379,6 @@ impl WorkerMachine {
                 self.send(WorkerRequest::Settle(Box::new(Settling::new(change, deadline)), purpose));
             }
         }
-        true
     }
 
     /// Renews a lease, with a change of its fields or without.

@@ -67,7 +67,7 @@ impl WorkerMachine {
                     let standing = settled.as_ref().ok().and_then(Settled::standing);
                     let ours = standing.filter(|row| !delete && row.holder() == Some(&*self.options.worker));
                     if let Some(row) = ours {
-                        return self.give_up_again(&key, row.clone(), reply);
+                        return self.give_up_again(now, &key, row.clone(), reply);
                     }
                     self.forget(&key);
                 }
@@ -181,7 +181,7 @@ impl WorkerMachine {
         self.renewals.set(&key, self.options.renewed_at(sent));
         self.deadlines.set(&key, until);
         if self.stopping.is_some() || is_late {
-            self.give_up(&key);
+            self.give_up(now, &key);
         } else if why.may_be_believed() && self.options.settle_steals {
             self.unsettled.insert(key, Unsettled::Until(now.waited.after(self.options.failover)));
         } else {
@@ -249,8 +249,8 @@ impl WorkerMachine {
                 self.wanted(now, key, row);
                 if let (Some((edit, reply)), Some(holding)) = (update, self.holdings.get_mut(key)) {
                     holding.wishes.push_front(LeaseWish::Update(edit, reply));
-                    self.wishing.insert(key.to_owned());
                 }
+                self.line_up(now, key);
                 return;
             }
             Ok(Settled::Refused(standing)) => {
@@ -263,6 +263,7 @@ impl WorkerMachine {
                 Err(error.into())
             }
         };
+        self.line_up(now, key);
         if let Some((_, reply)) = update {
             self.reply(Answered::Done(reply, told));
         }
@@ -281,7 +282,13 @@ impl WorkerMachine {
     }
 
     /// The row says that we work on it still: the KCL's leader has begun to hand it over, or an older write of ours came late.
-    fn give_up_again(&mut self, key: &str, row: Row, reply: Option<super::Reply<Result<(), LeaseError>>>) {
+    fn give_up_again(
+        &mut self,
+        now: Now,
+        key: &str,
+        row: Row,
+        reply: Option<super::Reply<Result<(), LeaseError>>>,
+    ) {
         let Some(holding) = self.holdings.get_mut(key) else { return };
         // It may have been another's in between, who may not know yet that it is no more.
         holding.alone = false;
@@ -291,7 +298,7 @@ impl WorkerMachine {
             return self.dismiss(key, [LeaseWish::End { delete: false, reply }].into());
         }
         holding.wishes.push_front(LeaseWish::End { delete: false, reply });
-        self.wishing.insert(key.to_owned());
+        self.line_up(now, key);
     }
 
     /// The KCL's leader hands the lease over to another, and waits for us to end.
@@ -302,7 +309,7 @@ impl WorkerMachine {
         self.renewals.set(key, now.held);
         if !holding.told {
             // Nothing was begun yet.
-            self.give_up(key);
+            self.give_up(now, key);
             return;
         }
         let cell = Arc::clone(&holding.cell);
