@@ -331,13 +331,19 @@ impl WorkerMachine {
             return true;
         }
         let Some((row, why)) = self.takes.pop_front() else { return false };
-        let change = RowChange::take(self.format, &row, &self.options.worker);
+        let victim = row.owner().filter(|_| why == TakeReason::Stolen).map(str::to_owned);
+        self.take(now, &row, why, victim);
+        true
+    }
+
+    /// Takes a lease, on condition that its row is as it was read. `victim` may renew it meanwhile: see [`ChangePurpose::Take`].
+    fn take(&mut self, now: Now, row: &Row, why: TakeReason, victim: Option<String>) {
+        let change = RowChange::take(self.format, row, &self.options.worker);
         let deadline = self.options.believed_until(now.held);
         self.taking.insert(row.key().to_owned());
         let row = change.after.clone();
         let settling = Settling::new(change, deadline);
-        self.send(WorkerRequest::Settle(Box::new(settling), ChangePurpose::Take { row, why }));
-        true
+        self.send(WorkerRequest::Settle(Box::new(settling), ChangePurpose::Take { row, why, victim }));
     }
 
     /// The next lease whose renewal is due, and that has no request under way.

@@ -37,11 +37,11 @@ impl WorkerMachine {
         };
         self.under_way = self.under_way.saturating_sub(1);
         match purpose {
-            ChangePurpose::Take { row, why } => {
+            ChangePurpose::Take { row, why, victim } => {
                 self.taking.remove(row.key());
                 match settled {
                     Ok(Settled::Made(sent, found)) => self.took(now, found.unwrap_or(row), why, sent),
-                    Ok(Settled::Refused(_)) => {}
+                    Ok(Settled::Refused(standing)) => self.steal_again(now, victim, standing),
                     Err(error) => self.not_taken(now, row.key(), error),
                 }
             }
@@ -141,6 +141,16 @@ impl WorkerMachine {
         // Who asked for a look meanwhile, may know of more than this one has shown.
         let asked = (!self.asked.is_empty()).then_some(now.waited);
         self.look_at = silence.into_iter().chain(asked).fold(next, Tick::min);
+    }
+
+    /// A theft was refused. Where reading the table takes longer than a renewal, each row is older than its owner's last renewal, so nothing
+    /// would ever be stolen: it is tried once more.
+    fn steal_again(&mut self, now: Now, victim: Option<String>, standing: Option<Row>) {
+        let (Some(victim), Some(row), false) = (victim, standing, self.takes_none) else { return };
+        let is_over = self.has_shards() && is_at_end(&row);
+        if row.owner() == Some(&*victim) && row.handing_over().is_none() && !is_over {
+            self.take(now, &row, TakeReason::Stolen, None);
+        }
     }
 
     /// A take has failed: not since somebody else was sooner, but since the table did not do it.

@@ -37,9 +37,23 @@ pub(crate) enum WorkerRequest {
 /// What a change is made for, and what its answer goes to.
 #[derive(Debug)]
 pub(crate) enum ChangePurpose {
-    Take { row: Row, why: TakeReason },
-    Keep { key: String, tenure: u64, update: Option<(Edit, Reply<Done<()>>)> },
-    End { key: String, tenure: u64, delete: bool, reply: Option<Reply<Done<()>>> },
+    Take {
+        row: Row,
+        why: TakeReason,
+        /// From whom it is stolen. If that one has merely renewed it since it was read, it is tried once more, by the row as it is then.
+        victim: Option<String>,
+    },
+    Keep {
+        key: String,
+        tenure: u64,
+        update: Option<(Edit, Reply<Done<()>>)>,
+    },
+    End {
+        key: String,
+        tenure: u64,
+        delete: bool,
+        reply: Option<Reply<Done<()>>>,
+    },
 }
 
 /// What a request brought.

@@ -4,6 +4,7 @@
 //! hidden and told as lost, without an answer of the table's, counted from before the last renewal that won was sent; an update that waits is made though the lease is to be given up after it;
 //! a look keeps no renewal waiting; the end of a shard is told once; what is asked of a tenure is not done with a later one of the same lease.
 mod queue;
+mod steals;
 
 use super::*;
 use crate::row::Fields;
