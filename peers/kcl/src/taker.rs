@@ -208,7 +208,9 @@ impl TakerView<'_> {
             return taken.into_iter().map(|(row, why)| (row.clone(), why)).collect();
         }
         // One that is being handed over goes its own way.
-        let is_moved = |row: &&Row| row.handing_over().is_none() && !gives_no_work(row);
+        let is_moved = |row: &&Row| {
+            row.handing_over().is_none() && !gives_no_work(row) && !self.refused.contains_key(row.key())
+        };
         of_others.retain(|_, rows| rows.iter().any(is_moved));
         let Some(most) = of_others.values().map(Vec::len).max() else { return Vec::new() };
         let mut victims: Vec<Vec<&Row>> = of_others.into_values().filter(|rows| rows.len() == most).collect();

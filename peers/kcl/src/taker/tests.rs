@@ -409,6 +409,14 @@ fn a_row_whose_take_is_refused_holds_up_nothing_else() {
         view.choose(7).into_iter().map(|(row, why)| (row.key().to_owned(), why)).collect::<Vec<_>>()
     };
     assert_eq!(takes(&NONE), [("k000".to_owned(), TakeReason::Expired)]);
-    let taken = takes(&[("k000".to_owned(), secs(99))].into());
+    let without = |keys: &[&str]| takes(&keys.iter().map(|key| ((*key).to_owned(), secs(99))).collect());
+    let taken = without(&["k000"]);
     assert!(matches!(taken.as_slice(), [(key, TakeReason::Stolen)] if key != "k000"), "{taken:?}");
+    // What can't be stolen is left alone, too.
+    for left in ["k001", "k002", "k003"] {
+        let refused: Vec<&str> =
+            ["k000", "k001", "k002", "k003"].into_iter().filter(|key| *key != left).collect();
+        assert_eq!(without(&refused), [(left.to_owned(), TakeReason::Stolen)]);
+    }
+    assert_eq!(without(&["k000", "k001", "k002", "k003"]), []);
 }
