@@ -102,6 +102,10 @@ pub(crate) struct WorkerMachine {
     stopping: Option<(Tick, Vec<Reply<()>>)>,
     outputs: Vec<WorkerOutput>,
     under_way: usize,
+    /// The last reading of its clocks.
+    last: Option<Now>,
+    /// When it was noticed last that time had been hidden from this process.
+    unhidden_at: Tick,
 }
 
 impl WorkerMachine {
@@ -135,6 +139,8 @@ impl WorkerMachine {
             stopping: None,
             outputs: Vec::new(),
             under_way: 0,
+            last: None,
+            unhidden_at: Tick(0),
         }
     }
 
@@ -155,6 +161,7 @@ impl WorkerMachine {
 
     /// Does what is due. What has come of commands and answers since the last step is in front.
     pub(crate) fn step(&mut self, now: Now) -> Vec<WorkerOutput> {
+        self.mind_hidden_time(now);
         self.expire(now);
         self.settle(now);
         self.launch(now);

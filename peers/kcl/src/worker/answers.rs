@@ -31,6 +31,7 @@ pub(crate) fn loss_by(standing: Option<&Row>, wall: Wall) -> Loss {
 
 impl WorkerMachine {
     pub(crate) fn on_answer(&mut self, now: Now, answer: WorkerAnswer) {
+        self.mind_hidden_time(now);
         let (purpose, settled) = match answer {
             WorkerAnswer::Looked(listing) => return self.looked(now, listing),
             WorkerAnswer::Settled(purpose, settled) => (purpose, *settled),
@@ -172,7 +173,7 @@ impl WorkerMachine {
             return;
         }
         // Too late to believe in, and nobody else has it: it is given back.
-        let is_late = now.held >= until;
+        let is_late = now.held >= until || sent < self.unhidden_at;
         self.tenures += 1;
         let holding = HeldRow {
             tenure: self.tenures,
@@ -324,6 +325,18 @@ impl WorkerMachine {
         }
         let cell = Arc::clone(&holding.cell);
         self.tell(WorkerNotice::Wanted(cell, by));
+    }
+
+    /// Where the wall clock shows that time was hidden from this process, nobody knows how long ago the last renewals were sent: no lease is
+    /// believed in that rests on what was sent before.
+    pub(super) fn mind_hidden_time(&mut self, now: Now) {
+        if self.last.replace(now).is_some_and(|last| now.has_gap(last.held, last.wall)) {
+            self.unhidden_at = now.held;
+            let keys: Vec<String> = self.holdings.keys().cloned().collect();
+            for key in keys {
+                self.lose(&key, Loss::Expired);
+            }
+        }
     }
 
     /// Tells of the leases whose time has run out.

@@ -3,6 +3,7 @@
 //! then is handed over before that answer, and one that is ours all the same is given up again; a lease whose time has run out is
 //! hidden and told as lost, without an answer of the table's, counted from before the last renewal that won was sent; an update that waits is made though the lease is to be given up after it;
 //! a look keeps no renewal waiting; the end of a shard is told once; what is asked of a tenure is not done with a later one of the same lease.
+mod hidden_time;
 mod queue;
 mod steals;
 
