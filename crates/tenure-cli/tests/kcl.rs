@@ -295,6 +295,17 @@ fn a_running_fleet_is_adopted_though_the_adopter_is_killed() {
     fleet.bench.no_overlaps(&UNITS);
     assert_eq!(with(&["--yes"]).code, 0, "there is nothing left to move");
 
+    // As an adoption leaves it that is killed before it deletes the row, which somebody else has deleted since.
+    let closed = ["fleet", "add", "f", "late", "--needs", "tenure/adoption-ready", "--store", "sqlite:leases.db"];
+    assert_eq!(fleet.bench.run(&closed).code, 0);
+    for more in ["--dry-run", "--yes"] {
+        let doubtful = with(&[more]);
+        assert!(doubtful.code == 1 && doubtful.err.contains("late: not opened"), "{doubtful:?}");
+    }
+    let opened = with(&["--yes", "--only", "late"]);
+    assert!(opened.code == 0 && opened.err.contains("late: opened"), "{opened:?}");
+    assert_eq!(with(&["--yes"]).code, 0, "it is as any other");
+
     // As the KCL's leader does later.
     fleet.runtime.block_on(fleet.table.create("a", Fields::new())).unwrap();
     let dry = with(&["--dry-run"]);

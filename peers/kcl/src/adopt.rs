@@ -2,12 +2,14 @@
 //!
 //! For each row: its unit is created closed, so that no worker is given it; the row is taken, and kept until its last owner must
 //! have noticed; the unit gets the row's fields as they are then; the row is deleted; the unit is opened. At each point exactly
-//! one side can have it, and whoever finds it half way knows by the unit's mark how far it was.
+//! one side can have it, and whoever finds it half way knows by the unit's mark how far it was. One thing the marks can't tell: who deleted a
+//! row that was about to be. It may have been a peer, that had the row again and has done its work. Such a unit is left to its users.
 //!
 //! Each row is taken under a worker id of its own. An adopter that had many under one would be the worker with most, from whom
 //! all others steal; as it is, it looks like many workers with one lease each, and nobody has fewer.
 
 mod all;
+mod marks;
 mod remade;
 mod values;
 
@@ -17,6 +19,7 @@ pub use remade::Remade;
 use crate::row::bare_error;
 use crate::shards::{OpenShards, is_at_end};
 use crate::{Edit, LeaseError, Options, Peers, Row, Table};
+use marks::{COMING, GONE, HERE, mark, spec_is};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -24,17 +27,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tenure::clock;
 use tenure::fleet::{Fleet, NewUnit, Status};
-use tenure_core::fleet::UnitSpec;
-use tenure_core::{Clock, ErrorKind, Metadata, StoreError};
+use tenure_core::{Clock, ErrorKind, StoreError};
 use values::typed;
 
 /// What the worker ids of adopters begin with, so that they know each other.
 const ADOPTER: &str = "tenure-adopt-";
 
-/// Units with this label are closed: their rows are still in the other table.
-const COMING: &str = "tenure/adoption-begun";
-/// Units with this one are closed too: as soon as their rows are gone, they are opened.
-const HERE: &str = "tenure/adoption-ready";
 /// How often a row is taken that others take meanwhile.
 const ATTEMPTS: usize = 32;
 
@@ -68,6 +66,9 @@ pub enum Adopted {
     Gone,
     /// It was told to stop. What was done so far is found again.
     Stopped,
+    /// Its row is gone, and nobody knows who deleted it: an earlier adoption that has ended just then, or whoever has had the row since, and has
+    /// perhaps done its work. It stays closed: see [`Adopter::open_doubtful`].
+    Doubtful,
 }
 
 /// Moves units from a lease table into a fleet. Clones are the same adopter.
@@ -88,6 +89,8 @@ pub struct AdoptionFindings {
     pub rows: BTreeMap<String, Option<String>>,
     /// Units of an earlier adoption whose rows are gone.
     pub half_way: Vec<String>,
+    /// Units of an earlier adoption whose rows are gone, perhaps as others have done their work: [`Adopted::Doubtful`].
+    pub doubtful: BTreeSet<String>,
     /// Rows that can't be read, and units that can't; but for rows without a counter that go when units of an earlier adoption are
     /// opened.
     pub damaged: Vec<StoreError>,
@@ -184,8 +187,10 @@ impl Adopter {
             listing.rows.iter().map(|row| (row.key().to_owned(), row.holder().map(str::to_owned))).collect();
         let moved = units.units.iter().filter(|unit| !found.rows.contains_key(&unit.name));
         let of_adoption = moved.clone().filter(|unit| mark(&unit.spec).is_some());
-        found.half_way = of_adoption.map(|unit| unit.name.clone()).collect();
-        for unit in units.units.iter().filter(|unit| spec_is(&unit.spec, HERE)) {
+        let (doubtful, half_way): (Vec<_>, Vec<_>) = of_adoption.partition(|unit| spec_is(&unit.spec, HERE));
+        found.half_way = half_way.into_iter().map(|unit| unit.name.clone()).collect();
+        found.doubtful = doubtful.into_iter().map(|unit| unit.name.clone()).collect();
+        for unit in units.units.iter().filter(|unit| spec_is(&unit.spec, GONE)) {
             if listing.bare.contains(&unit.name) {
                 // It goes when the unit is opened.
                 let error = bare_error(self.table.format(), &unit.name);
@@ -229,7 +234,7 @@ impl Adopter {
         let standing = self.fleet.get(unit).await?.map(|unit| mark(&unit.spec));
         let found = match self.table.read(unit).await {
             // A write without a condition has made the row again that an earlier adoption had deleted.
-            Err(error) if error.kind() == ErrorKind::Foreign && standing == Some(Some(HERE)) => {
+            Err(error) if error.kind() == ErrorKind::Foreign && standing == Some(Some(GONE)) => {
                 if self.table.delete_bare(unit).await? { None } else { self.table.read(unit).await? }
             }
             found => found?,
@@ -239,6 +244,10 @@ impl Adopter {
         };
         let fields = typed(&row)?;
         match standing {
+            Some(Some(GONE)) => {
+                self.clear(&row).await?;
+                return self.finish(unit, Some(GONE), goes_on).await;
+            }
             // Whoever has had the row since may have written other fields.
             Some(Some(HERE)) => self.mark(unit, COMING, None).await?,
             Some(Some(_)) => {}
@@ -327,62 +336,9 @@ impl Adopter {
             }
             return Err(error);
         }
+        self.mark_gone(row.key()).await?;
         Ok(goes_on(AdoptionStep::Deleted))
     }
-
-    /// What is to be done where there is no row (any more).
-    async fn finish(
-        &self,
-        unit: &str,
-        mark: Option<&'static str>,
-        mut goes_on: impl FnMut(AdoptionStep) -> bool,
-    ) -> Result<Adopted, StoreError> {
-        match mark {
-            Some(HERE) => {
-                self.open(unit).await?;
-                goes_on(AdoptionStep::Opened);
-                Ok(Adopted::Opened)
-            }
-            Some(_) => {
-                self.fleet.delete(unit).await?;
-                Ok(Adopted::Gone)
-            }
-            None => Ok(Adopted::Gone),
-        }
-    }
-
-    async fn mark(&self, unit: &str, label: &str, fields: Option<Metadata>) -> Result<(), StoreError> {
-        let changed = self
-            .fleet
-            .update(unit, |spec, old| {
-                if mark(spec).is_some() {
-                    spec.needs = [label.to_owned()].into();
-                    *old = fields.clone().unwrap_or_else(|| std::mem::take(old));
-                }
-            })
-            .await?;
-        match changed.filter(|unit| spec_is(&unit.spec, label)) {
-            Some(_) => Ok(()),
-            None => Err(StoreError::unavailable(format!(
-                "the unit {unit:?} was changed by somebody else while it was adopted; look at it, and try again"
-            ))),
-        }
-    }
-
-    async fn open(&self, unit: &str) -> Result<(), StoreError> {
-        self.fleet.update(unit, |spec, _| spec.needs.retain(|label| label != HERE)).await?;
-        // Also if it was found open: whoever did that may not have been able to tell.
-        self.fleet.tell().await
-    }
-}
-
-/// Whether a unit is closed by an adoption, and how far that is.
-fn mark(spec: &UnitSpec) -> Option<&'static str> {
-    [HERE, COMING].into_iter().find(|label| spec_is(spec, label))
-}
-
-fn spec_is(spec: &UnitSpec, label: &str) -> bool {
-    spec.status == Status::Open && spec.needs.contains(label)
 }
 
 fn plain(error: LeaseError) -> StoreError {

@@ -3,6 +3,7 @@
 mod support;
 
 mod adopt;
+mod adopt_killed;
 mod adopt_shards;
 mod coordinator;
 mod late;

@@ -36,6 +36,8 @@ pub struct AdoptedAll {
     pub moved: usize,
     /// Why others are not.
     pub failed: BTreeMap<String, StoreError>,
+    /// Which are closed still, as nobody knows who deleted their rows: [`Adopted::Doubtful`].
+    pub doubtful: BTreeSet<String>,
     /// What became of the rows of those that are.
     pub remade: Remade,
 }
@@ -94,6 +96,7 @@ impl Adopter {
                             all.moved += 1;
                             moved.insert(unit);
                         }
+                        Ok(Adopted::Doubtful) => drop(all.doubtful.insert(unit)),
                         Ok(_) => {}
                         Err(error) => drop(all.failed.insert(unit, error)),
                     }

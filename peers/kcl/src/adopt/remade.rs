@@ -59,7 +59,7 @@ impl Adopter {
     }
 
     /// Whether the row was deleted as it was read.
-    async fn deleted(&self, row: &Row) -> Result<bool, StoreError> {
+    pub(super) async fn deleted(&self, row: &Row) -> Result<bool, StoreError> {
         match self.table.delete(row).await {
             Ok(()) => Ok(true),
             Err(LeaseError::Store(error)) => Err(error),

@@ -60,22 +60,22 @@ pub(super) async fn adopt(url: &Url, typed: &args::FleetAdoptArgs) -> Result<u8,
             "{shards} read to the end already (SHARD_END): not moved, as there is no work left"
         ));
     }
+    for unit in found.doubtful.difference(&only) {
+        output::note(doubtful(unit, &name));
+    }
     let chosen = chosen(&found, &only)?;
+    let is_whole = found.resharding.is_empty() && found.doubtful.is_subset(&only);
     if typed.dry_run {
         let lines: String = chosen.iter().map(|unit| format!("{}\n", shown(&found, unit))).collect();
         output::print(&lines)?;
         let is_doubtful = !found.remade.is_empty()
-            || !found.resharding.is_empty()
+            || !is_whole
             || chosen.iter().any(|unit| found.beside.contains_key(unit));
         return if is_doubtful { Err(Failure::silent(exit::SOME_FAILED)) } else { Ok(exit::OK) };
     }
     if chosen.is_empty() && found.remade.is_empty() {
         output::note("there is nothing to move");
-        return if found.resharding.is_empty() {
-            Ok(exit::OK)
-        } else {
-            Err(Failure::silent(exit::SOME_FAILED))
-        };
+        return if is_whole { Ok(exit::OK) } else { Err(Failure::silent(exit::SOME_FAILED)) };
     }
     let (n, to) = (count(chosen.len(), "unit"), url.shown());
     output::confirm(
@@ -90,8 +90,14 @@ pub(super) async fn adopt(url: &Url, typed: &args::FleetAdoptArgs) -> Result<u8,
         return Err(adopts_already(&rival));
     }
     let damaged = found.damaged.len() - found.remade.len();
-    let is_whole = found.resharding.is_empty();
-    let all = move_all(&adopter, chosen, found.remade, watch).await;
+    let (named, chosen): (Vec<String>, Vec<String>) =
+        chosen.into_iter().partition(|unit| found.doubtful.contains(unit));
+    for unit in &named {
+        adopter.open_doubtful(unit).await?;
+        output::note(format!("{}: opened", escaped(unit)));
+    }
+    let known = found.remade.into_iter().chain(named).collect();
+    let all = move_all(&adopter, chosen, known, watch).await;
     turn.release().await;
     leases.stop().await;
     let all = all?;
@@ -102,7 +108,14 @@ pub(super) async fn adopt(url: &Url, typed: &args::FleetAdoptArgs) -> Result<u8,
              (leasesRecoveryAuditorExecutionFrequencyMillis, each 2 minutes), and the shards would be worked on twice",
         );
     }
-    let is_done = is_whole && all.failed.is_empty() && !all.remade.is_doubtful() && damaged == 0;
+    for unit in &all.doubtful {
+        output::note(doubtful(unit, &name));
+    }
+    let is_done = is_whole
+        && all.doubtful.is_empty()
+        && all.failed.is_empty()
+        && !all.remade.is_doubtful()
+        && damaged == 0;
     if is_done { Ok(exit::OK) } else { Err(Failure::silent(exit::SOME_FAILED)) }
 }
 
@@ -141,10 +154,11 @@ fn adopts_already(who: &str) -> Failure {
 
 /// What is to be moved: all that there is, or what was named.
 fn chosen(found: &AdoptionFindings, only: &BTreeSet<String>) -> Result<Vec<String>, Failure> {
-    let there: BTreeSet<String> = found.rows.keys().chain(&found.half_way).cloned().collect();
+    let mut there: BTreeSet<String> = found.rows.keys().chain(&found.half_way).cloned().collect();
     if only.is_empty() {
         return Ok(there.into_iter().collect());
     }
+    there.extend(found.doubtful.iter().cloned());
     let missing: Vec<String> = only.difference(&there).map(|unit| escaped(unit)).collect();
     if missing.is_empty() {
         return Ok(only.iter().cloned().collect());
@@ -161,6 +175,15 @@ fn chosen(found: &AdoptionFindings, only: &BTreeSet<String>) -> Result<Vec<Strin
     Err(Failure::new(exit::ABSENT, text))
 }
 
+/// What is to be said of a unit that stays closed.
+fn doubtful(unit: &str, fleet: &FleetName) -> String {
+    let unit = escaped(unit);
+    format!(
+        "{unit}: not opened: an adoption was killed as it was about to delete its row, which is gone. If a worker has had it since and done its \
+         work, remove the unit (tenure fleet rm {fleet} {unit}); else open it by --only {unit}"
+    )
+}
+
 fn shown(found: &AdoptionFindings, unit: &str) -> String {
     let name = escaped(unit);
     let who = |worker: &Option<String>| match worker {
@@ -175,6 +198,9 @@ fn shown(found: &AdoptionFindings, unit: &str) -> String {
         );
     }
     match found.rows.get(unit) {
+        None if found.doubtful.contains(unit) => {
+            format!("{name}: its row is gone, perhaps since its work is done; it is opened, as it is named")
+        }
         None => format!("{name}: moved already, but not open yet"),
         Some(worker) => format!("{name}: {}", who(worker)),
     }
@@ -243,6 +269,7 @@ fn outcome(adopted: &Result<Adopted, StoreError>) -> String {
         Ok(Adopted::Moved) => "moved".to_owned(),
         Ok(Adopted::Opened) => "opened; all else was done".to_owned(),
         Ok(Adopted::Gone) => "its row was deleted meanwhile".to_owned(),
+        Ok(Adopted::Doubtful) => "its row is gone".to_owned(),
         Ok(_) => "not moved".to_owned(),
         Err(error) => format!("{error}; not moved"),
     }
