@@ -296,7 +296,8 @@ fn a_running_fleet_is_adopted_though_the_adopter_is_killed() {
     assert_eq!(with(&["--yes"]).code, 0, "there is nothing left to move");
 
     // As an adoption leaves it that is killed before it deletes the row, which somebody else has deleted since.
-    let closed = ["fleet", "add", "f", "late", "--needs", "tenure/adoption-ready", "--store", "sqlite:leases.db"];
+    let closed =
+        ["fleet", "add", "f", "late", "--needs", "tenure/adoption-ready", "--store", "sqlite:leases.db"];
     assert_eq!(fleet.bench.run(&closed).code, 0);
     for more in ["--dry-run", "--yes"] {
         let doubtful = with(&[more]);

@@ -161,7 +161,7 @@ async fn perform(table: Table, request: WorkerRequest, patience: Duration) -> Wo
 }
 
 /// A request whose code panics, such as what a caller's own client does besides, has an error of this kind.
-async fn caught<T>(
+pub(crate) async fn caught<T>(
     kind: ErrorKind,
     request: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {

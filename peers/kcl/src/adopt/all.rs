@@ -1,9 +1,10 @@
 //! Many units side by side, and the watch over what was moved.
 
 use super::{Adopted, Adopter, AdoptionStep, Remade};
+use crate::driver::caught;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use tenure_core::{StoreError, Tick};
+use tenure_core::{ErrorKind, StoreError, Tick};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -73,7 +74,9 @@ impl Adopter {
                 let Some(unit) = waiting.next() else { break };
                 let (adopter, steps) = (self.clone(), steps.clone());
                 moving.spawn(async move {
-                    let adopted = adopter.adopt(&unit, |step| steps.send((unit.clone(), step)).is_ok()).await;
+                    let goes_on = |step| steps.send((unit.clone(), step)).is_ok();
+                    // A caller's own client may panic: that is no reason to pass over the unit.
+                    let adopted = caught(ErrorKind::Unknown, adopter.adopt(&unit, goes_on)).await;
                     (unit, adopted)
                 });
             }
