@@ -94,24 +94,33 @@ impl Claimant {
         if !lease.is_held() {
             return Err(LeaseError::NotHeld(lease.key().to_owned()));
         }
-        let change = RowChange::renew(self.table.format(), &lease.row(), edit);
-        let after = change.after.clone();
-        match self.table.settle(Settling::new(change, lease.cell.until())).await {
-            Ok(Settled::Made(sent, found)) => {
-                let row = found.unwrap_or(after);
-                lease.cell.renewed(&row, self.options.believed_until(sent));
-                Ok(())
-            }
-            Ok(Settled::Refused(standing)) => {
-                lease.cell.lose(loss_by(standing.as_ref(), self.table.clock().now().wall));
-                Err(LeaseError::NotHeld(lease.key().to_owned()))
-            }
-            Err(error) => {
-                if error.kind() == ErrorKind::Foreign {
-                    // Nobody knows whose it is.
-                    lease.cell.lose(Loss::Unreachable(error.clone()));
+        let mut row = lease.row();
+        loop {
+            let change = RowChange::renew(self.table.format(), &row, edit);
+            let after = change.after.clone();
+            match self.table.settle(Settling::new(change, lease.cell.until())).await {
+                Ok(Settled::Made(sent, found)) => {
+                    let row = found.unwrap_or(after);
+                    lease.cell.renewed(&row, self.options.believed_until(sent));
+                    return Ok(());
                 }
-                Err(error.into())
+                // The KCL's leader has begun to hand it over, and waits for us.
+                Ok(Settled::Refused(Some(standing)))
+                    if standing.handing_over() == Some(self.options.worker()) =>
+                {
+                    row = standing;
+                }
+                Ok(Settled::Refused(standing)) => {
+                    lease.cell.lose(loss_by(standing.as_ref(), self.table.clock().now().wall));
+                    return Err(LeaseError::NotHeld(lease.key().to_owned()));
+                }
+                Err(error) => {
+                    if error.kind() == ErrorKind::Foreign {
+                        // Nobody knows whose it is.
+                        lease.cell.lose(Loss::Unreachable(error.clone()));
+                    }
+                    return Err(error.into());
+                }
             }
         }
     }
@@ -128,10 +137,15 @@ impl Claimant {
             return Ok(());
         }
         lease.cell.lose(Loss::Released);
-        let change = RowChange::give_back(self.table.format(), &lease.row());
+        let mut change = RowChange::give_back(self.table.format(), &lease.row());
         let deadline = self.table.clock().held().after(self.options.failover);
-        self.table.settle(Settling::new(change, deadline)).await?;
-        Ok(())
+        loop {
+            let settled = self.table.settle(Settling::new(change, deadline)).await?;
+            let ours = settled.standing().filter(|row| row.holder() == Some(self.options.worker()));
+            let Some(row) = ours else { return Ok(()) };
+            // The KCL's leader has begun to hand it over. It may have been another's in between, who may not know yet that it is no more.
+            change = RowChange::evict(self.table.format(), row);
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! The suite of leases over the dialect `kcl`, in the KCL's layout and in a8m's, on DynamoDB Local.
 //!
 //! Plan: a claimant for each process, all on one clock that moves when told to; rows spoiled in each way that a condition could
-//! overlook; requests and answers lost between a claimant and the service.
+//! overlook; requests and answers lost between a claimant and the service. A handoff of the KCL's that begins meanwhile ends no lease before it is
+//! released, and the next owner has it then.
 
 #![allow(
     clippy::unwrap_used,
@@ -10,6 +11,7 @@
 )]
 
 use crate::support::{item, lease_table, name_of, number, put, text};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -133,3 +135,33 @@ impl Tenant for Process {
 
 lease_conformance!(as_the_kcl_has_them, run, || Leases::new(Format::kcl()));
 lease_conformance!(as_a8m_has_them, run, || Leases::new(Format::a8m()));
+
+/// The KCL's leader begins to hand the lease over.
+async fn hand_over(table: &str, key: &str, from: &str) {
+    let mut row: BTreeMap<String, AttributeValue> = item(table, key).await.unwrap();
+    row.extend(
+        [("leaseOwner", "next"), ("checkpointOwner", from)].map(|(name, who)| (name.to_owned(), text(who))),
+    );
+    let row: Vec<_> = row.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+    put(table, &row).await;
+}
+
+#[tokio::test]
+async fn a_lease_that_is_handed_over_meanwhile_is_renewed_and_goes_to_the_next_one() {
+    let table = lease_table("kcl-handed", Format::kcl()).await;
+    let name = name_of(&table);
+    let claimant = Claimant::new(table, Options::new("me").failover(FAILOVER)).unwrap();
+    for is_renewed in [true, false] {
+        let key = if is_renewed { "a" } else { "b" };
+        let lease = claimant.try_take(key).await.unwrap().unwrap();
+        hand_over(&name, key, "me").await;
+        if is_renewed {
+            claimant.renew(&lease, &Edit::new().set("n", number(1))).await.unwrap();
+            assert!(lease.is_held() && lease.row().handing_over() == Some("me"), "{lease:?}");
+        }
+        claimant.release(&lease).await.unwrap();
+        let row = item(&name, key).await.unwrap();
+        assert_eq!((row.get("leaseOwner"), row.get("checkpointOwner")), (Some(&text("next")), None));
+        assert_eq!(row.contains_key("n"), is_renewed);
+    }
+}
