@@ -1,7 +1,7 @@
 //! `tenure elect`, `leader` and `doctor` on less's table.
 //!
 //! Plan: the table is made by doctor and by nothing else; one of two leads, and the other follows when it ends or is killed; a peer's row is
-//! respected; who stands by is told of the leader; doctor tells of missing rights; the page's commands; the way off the table, as its page says, never has two at work; what does not belong there is refused by name.
+//! respected; who stands by is told of the leader; doctor tells of missing rights and of a damaged row; the page's commands; the way off the table, as its page says, never has two at work; what does not belong there is refused by name.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::remote::psql;
@@ -159,6 +159,16 @@ fn the_commands_of_the_page_work_as_they_stand_there() {
         let here = command.replace("postgres://app@db.example/jobs?dialect=less", &database.url);
         follow_on(&bench, file, &here);
     }
+}
+
+#[test]
+fn doctor_tells_of_a_damaged_row_and_of_all_else() {
+    let place = sqlite().make();
+    let table = rusqlite::Connection::open(place.bench.path("jobs.db")).unwrap();
+    table.execute_batch("INSERT INTO less_record VALUES('default', 'x', NULL)").unwrap();
+    let ran = place.run(&["doctor"]);
+    assert!(ran.code == 1 && ran.out.contains("\"default\"") && ran.out.contains("it is there"), "{ran:?}");
+    assert!(ran.out.contains("ok    clock"), "{ran:?}");
 }
 
 #[test]

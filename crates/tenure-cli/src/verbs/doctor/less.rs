@@ -6,7 +6,7 @@ use crate::stores::less::LessLocation;
 use crate::text::brief;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::Clock;
+use tenure::{Clock, ErrorKind};
 use tenure_less::Micros;
 
 /// What no check can make better.
@@ -17,6 +17,11 @@ pub(super) const LIMITS: [&str; 4] = [
     UNBOUND,
     OPEN,
 ];
+
+/// What less elects for, unless it is told otherwise.
+const USUAL_KEY: &str = "default";
+/// What nobody elects for.
+const NO_KEY: &str = "";
 
 /// Looks at the table; makes it before, if that is wanted.
 pub(super) async fn examine(
@@ -31,10 +36,18 @@ pub(super) async fn examine(
     findings.add_commands();
     let storage = place.open(Arc::clone(&clock)).await?;
     add_rights(&place.lacking().await?, place.is_read_only().await?, findings);
-    let sent = clock.now();
-    let seen = storage.look("default").await?;
+    let mut sent = clock.now();
+    let (seen, damaged) = match storage.look(USUAL_KEY).await {
+        Err(error) if error.kind() == ErrorKind::Foreign => {
+            // One row is damaged. The table's clock can be read all the same.
+            sent = clock.now();
+            (storage.look(NO_KEY).await?, Some(error.to_string()))
+        }
+        seen => (seen?, None),
+    };
     let took = clock.now().held.since(sent.held);
     findings.add(Grade::Ok, "table", format!("it is there, and was read in {}", brief(took)));
+    findings.damaged(damaged.as_slice());
     let here = Micros(i64::try_from(sent.wall.0.saturating_mul(1000)).unwrap_or(i64::MAX));
     add_clock(here, seen.now, took, place.skew(), findings);
     Ok(())
