@@ -1,7 +1,7 @@
 //! `tenure doctor` on tables in the layouts of other programs, in DynamoDB Local, which `cargo xtask services up` starts.
 //!
 //! Plan: a table that is missing is told, and made when that is wanted, with the keys of its layout; on a lease table, who has how
-//! many leases, those that nobody has though there is work beside live workers, and what is none; on TableTheory's, a wall clock that is off by more than the skew margin, which a service in
+//! many leases, those that nobody has though there is work beside live workers, and what is none, and who leads the KCL's processes; on TableTheory's, a wall clock that is off by more than the skew margin, which a service in
 //! between that tells another time shows.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -74,6 +74,7 @@ fn a_lease_table_is_made_and_its_owners_and_what_is_no_lease_are_told() {
         "warn  unowned      1 lease with no owner beside 2 workers: ",
         "ok    owner        one has 2 leases\n",
         "ok    owner        two has 1 lease\n",
+        "ok    leader       by the KCL's rule of 2.x it is one\n",
         "no fence",
     ] {
         assert!(ran.code == 2 && ran.out.contains(line), "{line}: {ran:?}");

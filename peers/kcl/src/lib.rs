@@ -11,6 +11,7 @@ mod error;
 mod event;
 mod format;
 mod held;
+mod leader;
 mod options;
 mod place;
 mod rng;

@@ -15,7 +15,7 @@ pub(crate) const LEASE_COUNTER: &str = "leaseCounter";
 /// The KCL's: who still works on a lease whose `leaseOwner` is to have it next.
 pub(crate) const CHECKPOINT_OWNER: &str = "checkpointOwner";
 pub(crate) const OWNER_SWITCHES: &str = "ownerSwitchesSinceCheckpoint";
-/// Ours: the counter at which a worker of tenure that had the lease alone gave it back. Peers leave it as it is.
+/// Ours: the counter at which a worker of tenure that had the lease alone gave it back. Peers write no new one; a8m's may put an older one back.
 pub(crate) const GIVEN_BACK: &str = "tenureGivenBack";
 const ENTITY_TYPE: &str = "entityType";
 

@@ -4,6 +4,7 @@ use super::findings::{Findings, Grade, OPEN, UNBOUND};
 use crate::exit::Failure;
 use crate::stores::Url;
 use crate::text::{brief, count, date, escaped};
+use crate::work::fleet::is_of_tenure;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tenure::Clock;
@@ -70,6 +71,9 @@ async fn lease_table(
     if shares.len() > SHOWN {
         findings.add(Grade::Ok, "owner", format!("and {} more", count(shares.len() - SHOWN, "worker")));
     }
+    if peers == kcl::Peers::Kcl && are_shards {
+        add_leader(listing.kcl_leader(), &shares, findings);
+    }
     match (listing.made_by(), peers) {
         (Some(kcl::Peers::A8m), kcl::Peers::Kcl) => findings.add(
             Grade::Warn,
@@ -96,6 +100,20 @@ async fn lease_table(
         UNBOUND,
         OPEN,
     ])
+}
+
+/// Who looks for missing leases, by the KCL's rule of 2.x, if any of these owners is a process of the KCL's.
+fn add_leader(leader: Option<&str>, owners: &BTreeMap<&str, usize>, findings: &mut Findings) {
+    let Some(leader) = leader.filter(|_| !owners.keys().all(|owner| is_of_tenure(owner))) else { return };
+    let name = escaped(leader);
+    if is_of_tenure(leader) {
+        let text = format!(
+            "by the KCL's rule of 2.x it is {name}, a worker of tenure: so no process of the KCL's makes missing leases or notices changed streams, and no \
+             error says so; start or stop a worker, or give that one another --name"
+        );
+        return findings.add(Grade::Warn, "leader", text);
+    }
+    findings.add(Grade::Ok, "leader", format!("by the KCL's rule of 2.x it is {name}"));
 }
 
 async fn locks(rest: &str, create: bool, findings: &mut Findings) -> Result<Vec<&'static str>, Failure> {
@@ -136,4 +154,35 @@ async fn locks(rest: &str, create: bool, findings: &mut Findings) -> Result<Vec<
         UNBOUND,
         OPEN,
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: the KCL's leader is named, with a warning if it is a worker of tenure beside others; ids are told apart.
+    use super::*;
+
+    const OURS: &str = "consumer/host-1-4711-0c9f3c3e-8f0e-4a53-9d6b-6f5b0f6f0a11";
+
+    #[test]
+    fn a_leader_that_can_t_lead_is_told() {
+        let graded = |leader: &str, others: &[&str]| {
+            let owners = others.iter().chain([&leader]).map(|owner| (*owner, 1)).collect();
+            let mut findings = Findings::default();
+            add_leader(Some(leader), &owners, &mut findings);
+            findings.told().into_iter().map(|(grade, _)| grade).collect::<Vec<_>>()
+        };
+        assert_eq!(graded(OURS, &["kcl-a"]), [Grade::Warn]);
+        assert_eq!(graded("kcl-a", &[OURS]), [Grade::Ok]);
+        assert_eq!(graded(OURS, &[]), [], "there is no KCL");
+    }
+
+    #[test]
+    fn workers_of_tenure_are_known_by_their_ids() {
+        assert!(is_of_tenure(OURS));
+        let uuid = OURS.split_once("4711-").unwrap().1;
+        for other in ["", "kcl-a", uuid, &format!("10.0.0.7:{uuid}"), &OURS.replace("4711", "x"), &OURS[..50]]
+        {
+            assert!(!is_of_tenure(other), "{other}");
+        }
+    }
 }

@@ -38,6 +38,16 @@ pub(super) struct Kcl {
 /// A lease and the counter at which it was taken: the same lease may be had again.
 type Tenure = (String, u64);
 
+/// Whether a worker's id is one as `enlist` makes them.
+pub(crate) fn is_of_tenure(worker: &str) -> bool {
+    let is = |part: &str, check: fn(&u8) -> bool| !part.is_empty() && part.as_bytes().iter().all(check);
+    let Some((_, process)) = worker.rsplit_once('/') else { return false };
+    let mut parts = process.rsplit('-');
+    let mut of_uuid = [12, 4, 4, 4, 8].iter().map(|length| (length, parts.next().unwrap_or_default()));
+    let has_uuid = of_uuid.all(|(length, part)| part.len() == *length && is(part, u8::is_ascii_hexdigit));
+    has_uuid && parts.next().is_some_and(|pid| is(pid, u8::is_ascii_digit))
+}
+
 /// Joins those that work on the table.
 pub(super) async fn enlist(rest: &str, plan: &Forever, clock: Arc<dyn Clock>) -> Result<Kcl, Failure> {
     let place = Place::from_url(rest)?;

@@ -8,7 +8,7 @@ mod native;
 mod runner;
 
 #[cfg(feature = "dynamodb")]
-pub(crate) use kcl::skipped;
+pub(crate) use kcl::{is_of_tenure, skipped};
 
 use crate::config::fleet::Forever;
 use crate::exit::{self, Failure};
