@@ -168,7 +168,7 @@ pub(crate) struct FleetAdoptArgs {
     pub(crate) failover: Duration,
     /// How long to delete rows that are made again, by programs that write without a condition (a8m's ForceUpdate) or by the KCL's leader, each two
     /// minutes where it finds none: end the KCL's processes within that time; twice the failover time unless said otherwise, and on a table of
-    /// the KCL's 3m at least
+    /// the KCL's 3m at least, or 7m where leases stay in it
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) watch: Option<Duration>,
     /// Say what there is to move, and change nothing

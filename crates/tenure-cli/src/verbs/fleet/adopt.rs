@@ -32,7 +32,6 @@ pub(super) async fn adopt(url: &Url, typed: &args::FleetAdoptArgs) -> Result<u8,
     options.check()?;
     let clock: Arc<dyn Clock> = tenure::clock::system();
     let of_kcl = place.format().peers() == Peers::Kcl;
-    let watch = typed.watch.unwrap_or_else(|| usual_watch(of_kcl, typed.failover));
     let table = Table::at(place, Arc::clone(&clock)).await?;
     // A look makes nothing.
     let is_missing = url.path().is_some_and(|path| !path.exists());
@@ -84,6 +83,8 @@ pub(super) async fn adopt(url: &Url, typed: &args::FleetAdoptArgs) -> Result<u8,
             "Move {n} to fleet {name} in {to}? Each is taken from whoever works on it, and its row is deleted."
         ),
     )?;
+    let rows_stay = rows_stay(&found, &chosen);
+    let watch = typed.watch.unwrap_or_else(|| usual_watch(of_kcl, rows_stay, typed.failover));
     let leases = Leases::builder(store).session_ttl(TURN).start()?;
     let turn = turn(&leases, &name).await?;
     if let Some(rival) = adopter.rival().await? {
@@ -119,12 +120,22 @@ pub(super) async fn adopt(url: &Url, typed: &args::FleetAdoptArgs) -> Result<u8,
     if is_done { Ok(exit::OK) } else { Err(Failure::silent(exit::SOME_FAILED)) }
 }
 
+/// Whether the table has leases once all that was chosen is moved, in the order of names.
+fn rows_stay(found: &AdoptionFindings, chosen: &[String]) -> bool {
+    let is_moved = |row: &String| chosen.binary_search(row).is_ok();
+    !found.finished.is_empty() || !found.resharding.is_empty() || !found.rows.keys().all(is_moved)
+}
+
 /// How long rows are watched unless said otherwise.
-fn usual_watch(of_kcl: bool, failover: Duration) -> Duration {
-    /// The KCL's leader fills an empty table at its next look, which comes each two minutes.
-    const LEADER: Duration = Duration::from_secs(180);
+fn usual_watch(of_kcl: bool, rows_stay: bool, failover: Duration) -> Duration {
+    /// The KCL's leader looks each two minutes.
+    const LOOKS: Duration = Duration::from_secs(120);
+    /// For what it does then.
+    const SPARE: Duration = Duration::from_secs(60);
     let usual = failover.saturating_mul(2);
-    if of_kcl { usual.max(LEADER) } else { usual }
+    // It fills an empty table at its next look. What is missing beside other leases it makes at the third that misses it.
+    let looks = if rows_stay { 3 } else { 1 };
+    if of_kcl { usual.max(LOOKS * looks + SPARE) } else { usual }
 }
 
 /// How long an adopter's turn lasts that has died.
@@ -272,5 +283,37 @@ fn outcome(adopted: &Result<Adopted, StoreError>) -> String {
         Ok(Adopted::Doubtful) => "its row is gone".to_owned(),
         Ok(_) => "not moved".to_owned(),
         Err(error) => format!("{error}; not moved"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: the watch lasts for as long as the KCL's leader may take, by what stays in the table; elsewhere by the failover time.
+    use super::*;
+
+    #[test]
+    fn the_watch_outlasts_the_look_at_which_the_kcl_s_leader_makes_leases_again() {
+        let usual = |of_kcl, rows_stay, failover| {
+            usual_watch(of_kcl, rows_stay, Duration::from_secs(failover)).as_secs()
+        };
+        assert_eq!((usual(true, false, 10), usual(true, true, 10)), (180, 420));
+        assert_eq!((usual(true, false, 600), usual(true, true, 600)), (1200, 1200));
+        assert_eq!((usual(false, false, 10), usual(false, true, 10)), (20, 20));
+    }
+
+    #[test]
+    fn rows_stay_that_are_not_chosen_or_must_not_move() {
+        let found = || {
+            let rows = ["a", "b"].map(|unit| (unit.to_owned(), None));
+            let mut found = AdoptionFindings::default();
+            found.rows.extend(rows);
+            found
+        };
+        let (all, one) = (["a", "b"].map(str::to_owned), ["a".to_owned()]);
+        assert!(!rows_stay(&found(), &all) && rows_stay(&found(), &one));
+        let (mut finished, mut resharding) = (found(), found());
+        finished.finished.insert("old".to_owned());
+        resharding.resharding.insert("child".to_owned(), "parent".to_owned());
+        assert!(rows_stay(&finished, &all) && rows_stay(&resharding, &all));
     }
 }
