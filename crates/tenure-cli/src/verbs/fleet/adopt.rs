@@ -39,29 +39,7 @@ pub(super) async fn adopt(url: &Url, typed: &args::FleetAdoptArgs) -> Result<u8,
     let store = there.open(Missing::Create, clock).await?;
     let adopter = Adopter::new(table, Fleet::new(store.clone(), name.as_str())?, options)?;
     let found = adopter.find().await?;
-    for error in &found.damaged {
-        output::note(format!("{error}; it is not moved"));
-    }
-    if found.skipped > 0 {
-        output::note(crate::work::fleet::skipped(found.skipped));
-    }
-    for (child, parent) in &found.resharding {
-        output::note(format!(
-            "{}: waits for {}, its parent, which is being read still; neither is moved now, as a fleet knows no order of shards: run \
-             this again once the parent was read to its end",
-            escaped(child),
-            escaped(parent)
-        ));
-    }
-    if !found.finished.is_empty() {
-        let shards = count(found.finished.len(), "shard");
-        output::note(format!(
-            "{shards} read to the end already (SHARD_END): not moved, as there is no work left"
-        ));
-    }
-    for unit in found.doubtful.difference(&only) {
-        output::note(doubtful(unit, &name));
-    }
+    say_what_stays(&found, &only, &name);
     let chosen = chosen(&found, &only)?;
     let is_whole = found.resharding.is_empty() && found.doubtful.is_subset(&only);
     if typed.dry_run {
@@ -118,6 +96,33 @@ pub(super) async fn adopt(url: &Url, typed: &args::FleetAdoptArgs) -> Result<u8,
         && !all.remade.is_doubtful()
         && damaged == 0;
     if is_done { Ok(exit::OK) } else { Err(Failure::silent(exit::SOME_FAILED)) }
+}
+
+/// Tells of what is not moved, and why.
+fn say_what_stays(found: &AdoptionFindings, only: &BTreeSet<String>, fleet: &FleetName) {
+    for error in &found.damaged {
+        output::note(format!("{error}; it is not moved"));
+    }
+    if found.skipped > 0 {
+        output::note(crate::work::fleet::skipped(found.skipped));
+    }
+    for (child, parent) in &found.resharding {
+        output::note(format!(
+            "{}: waits for {}, its parent, which is being read still; neither is moved now, as a fleet knows no order of shards: run \
+             this again once the parent was read to its end",
+            escaped(child),
+            escaped(parent)
+        ));
+    }
+    if !found.finished.is_empty() {
+        let shards = count(found.finished.len(), "shard");
+        output::note(format!(
+            "{shards} read to the end already (SHARD_END): not moved, as there is no work left"
+        ));
+    }
+    for unit in found.doubtful.difference(only) {
+        output::note(doubtful(unit, fleet));
+    }
 }
 
 /// Whether the table has leases once all that was chosen is moved, in the order of names.
