@@ -301,12 +301,43 @@ fn what_is_given_is_run_anew_when_that_is_asked_for() {
     let fence = |line: &str| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap();
     assert!(fence(&second[0]) > fence(&first[0]), "{first:?} {second:?}");
     assert_eq!(
-        (work(&["--fresh"]).code, names(&logged(&bench))),
+        (work(&["--fresh", "--join"]).code, names(&logged(&bench))),
         (1, vec!["a".into(), "b".into(), "bad".into(), "new".into()]),
         "all of the job"
     );
     let unnamed = [&["--fresh", "x"], &LOG[..]].concat();
     assert_eq!((here.run(&unnamed).code, here.run(&unnamed).code, logged(&bench).len()), (0, 0, 2));
+}
+
+#[test]
+fn a_list_without_a_unit_runs_nothing() {
+    let bench = Bench::new();
+    let here = within(&bench, "here");
+    let job = ["--name", "j"];
+    assert_eq!(here.run(&[&job[..], &["a", "b"], &LOG].concat()).code, 0);
+    assert_eq!(logged(&bench).len(), 2);
+    for list in [String::new(), "\n\n".to_owned(), "x".repeat(5000)] {
+        bench.write("here/list", &list);
+        let piped = here.run_with(&[&["--fresh"], &job[..], &LOG].concat(), list.as_bytes());
+        let file = here.run(&[&["--fresh", "--from", "list"], &job[..], &LOG].concat());
+        // What others have left open is not what its writer has asked for.
+        let joins = here.run(&[&["--from", "list"], &job[..], &LOG].concat());
+        let mut input = here.command(&[&["--fresh"], &job[..], &LOG].concat());
+        input.stdin(std::fs::File::open(bench.path("here/list")).unwrap());
+        for ran in [piped, file, joins, Ran::of(input.output().unwrap())] {
+            let is_told = ran.err.contains("no units are given") && ran.err.contains("--join");
+            assert!(ran.code == 64 && is_told, "{ran:?}");
+        }
+        assert_eq!(logged(&bench), [""; 0]);
+    }
+    // All of the job is meant by who has no list.
+    let mut none = here.command(&[&["--fresh"], &job[..], &LOG].concat());
+    let ran = Ran::of(none.stdin(Stdio::null()).output().unwrap());
+    assert_eq!((ran.code, logged(&bench).len()), (0, 2), "{ran:?}");
+    assert_eq!(here.run(&[&["--fresh", "--join"], &job[..], &LOG].concat()).code, 0);
+    assert_eq!(logged(&bench).len(), 2);
+    // Nothing is run anew then.
+    assert_eq!((here.run(&[&job[..], &LOG].concat()).code, logged(&bench).len()), (0, 0));
 }
 
 #[test]

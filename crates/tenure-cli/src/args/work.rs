@@ -37,7 +37,8 @@ fn plain_number(text: &str) -> Result<usize, String> {
 ///
 /// If all units that are given were done before, nothing is run, and it is said when they were. Without --name the status is 73
 /// then, so that no nightly job skips its work unnoticed: give each night a --name of its own, or --fresh. With --name
-/// and a terminal or nothing as standard input, or with --join, the units that are registered already are worked on.
+/// and a terminal or nothing as standard input, or with --join, the units that are registered already are worked on. A FILE without a
+/// unit is refused with status 64, and so is such a list on standard input with --fresh.
 ///
 /// What CMD writes is caught in nameless files (in TMPDIR) and written in one piece when it ends, if more than one unit runs at a time;
 /// with --ungroup, or one at a time, it passes through as it comes. A process that nobody reads from any more (`work … | head`) hands
@@ -113,8 +114,8 @@ pub(crate) struct WorkArgs {
     /// Try units again that an earlier run recorded as failed
     #[arg(long)]
     pub(crate) retry_failed: bool,
-    /// Run the given units anew, also those that are done, with all their attempts; without any, all of the job. Refused with status 75 while a
-    /// process that was started before works on the job: what it has just done would be run twice
+    /// Run the given units anew, also those that are done, with all their attempts; all of the job with --join, or with --name and a terminal or
+    /// /dev/null as standard input. Refused with status 75 while a process that was started before works on the job: what it has just done would be run twice
     #[arg(long, conflicts_with = "retry_failed")]
     pub(crate) fresh: bool,
     /// How long the units of a process that dies stay its own

@@ -12,6 +12,7 @@ pub(super) use duplicates::Duplicates;
 pub(super) use lines::{Line, Lines};
 use name::{MOST_BYTES, check, key_of, shown};
 pub(crate) use name::{Named, is_digest, named, text_of};
+use nix::sys::stat::{FileStat, SFlag, fstat};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, IsTerminal};
 use std::os::unix::ffi::OsStrExt;
@@ -241,6 +242,13 @@ fn take(source: &UnitSource, separator: u8) -> Result<Given, Failure> {
             Ok(Given { file: lasting(path), ..given })
         }
     }
+}
+
+/// Whether standard input may be a list: no terminal, and not the device that is always empty.
+pub(crate) fn is_input_a_list() -> bool {
+    let is_device =
+        |input: FileStat| SFlag::from_bits_truncate(input.st_mode) & SFlag::S_IFMT == SFlag::S_IFCHR;
+    !fstat(std::io::stdin()).is_ok_and(is_device)
 }
 
 /// The file that standard input is, if its path leads to it again. Nothing tells where the system has no such table of files.

@@ -31,7 +31,7 @@ use crate::supervise::signals::Signals;
 use crate::supervise::will::Will;
 use crate::text::{brief, count, date, escaped};
 use crate::work::stream::Stream;
-use crate::work::units;
+use crate::work::units::{self, Given};
 use naming::List;
 use pieces::capture;
 use pieces::joblog::Joblog;
@@ -64,6 +64,7 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
         given.tell_left_out();
         (given, None)
     };
+    check_given(&plan, &given)?;
     let (name, joining) = match &plan.name {
         Some(name) => (name.clone(), None),
         None => {
@@ -136,6 +137,21 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     }
     scheduler.leave(&mut signals, &result).await;
     result
+}
+
+/// A list without a unit may be a mistake of whoever has made it. All units of a job are meant only by who names no list.
+fn check_given(plan: &config::Work, given: &Given) -> Result<(), Failure> {
+    let list = match &plan.source {
+        UnitSource::File(path) => escaped(&path.to_string_lossy()),
+        UnitSource::Input if plan.fresh && units::is_input_a_list() => "standard input".to_owned(),
+        _ => return Ok(()),
+    };
+    if !given.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "no units are given: there is none in {list}; to work on those that are registered, say --join --name NAME"
+    )))
 }
 
 /// Ends the session. One that is on its way yet would be left to expire, and be taken for a process that is at work until then: it is
