@@ -44,12 +44,7 @@ fn a_full_disk_keeps_nobody_from_looking() {
     let script = "mount -t tmpfs -o size=1m none small && export TENURE_STORE=sqlite:small/leases.db && \
                   $TENURE run k -- true && { cat /dev/zero > small/rest 2> /dev/null; \
                   $TENURE show k && $TENURE ls -a && $TENURE doctor > doctor; echo doctor $?; }";
-    // As root, or where users may have namespaces of their own.
-    let own = "unshare --mount true 2> /dev/null && exec unshare --mount \"$@\"; exec unshare --user --map-root-user --mount \"$@\"";
-    let mut command = Command::new("sh");
-    command.args(["-c", own, "own", "sh", "-c", script]);
-    let command = bench.settle(&mut command).env("TENURE", env!("CARGO_BIN_EXE_tenure"));
-    let ran = Ran::of(command.output().unwrap());
+    let ran = bench.run_with_mounts(script);
     assert!(ran.code == 0 && ran.out.matches("vacant").count() == 2, "{ran:?}");
     assert!(ran.err.contains("no space left") && ran.out.ends_with("doctor 1\n"), "{ran:?}");
     let doctor = bench.read("doctor");

@@ -1,6 +1,7 @@
 //! What `work --joblog` writes, and where, by the real binary on real files.
 //!
-//! Plan: names of any bytes; a pipe that is read late, and one that nobody reads, while leases are renewed.
+//! Plan: names of any bytes; a pipe that is read late, and one that nobody reads, while leases are renewed; a disk that is full for a while, and a reader that goes
+//! away.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, Process, Ran, wait_until};
@@ -49,4 +50,38 @@ fn a_pipe_that_is_not_read_holds_up_no_lease_and_no_end() {
     assert_eq!(late.wait(), 0);
     let read = Ran::of(reader.wait_with_output().unwrap());
     assert!(read.out.starts_with("Seq\t") && read.out.lines().count() == 2, "{read:?}");
+}
+
+#[test]
+fn a_disk_that_is_full_for_a_while_costs_no_line() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.path("small")).unwrap();
+    // Each line has more bytes than a page, of which a part may be free.
+    let script = format!(
+        "mount -t tmpfs -o size=64k none small && \
+         exec \"$TENURE\" work --name j --timeout 30s --retries 0 -p 1 --joblog small/log a b c d e -- sh -c ' \
+         [ $1 != a ] || cat /dev/zero > small/rest 2> /dev/null; [ $1 != e ] || rm small/rest; \
+         [ $1 = e ] || exit 0; until [ $(wc -l < small/log) = 5 ]; do sleep 0.01; done; cp small/log kept' {} {{}}",
+        "x".repeat(5000)
+    );
+    let ran = bench.run_with_mounts(&script);
+    assert!(ran.code == 0 && ran.err.contains("lines wait for room") && !ran.err.contains("lost"), "{ran:?}");
+    let kept = bench.read("kept");
+    let ends: Vec<&str> = kept.lines().skip(1).map(|line| line.rsplit(' ').next().unwrap()).collect();
+    assert_eq!(ends, ["a", "b", "c", "d"]);
+    assert!(kept.lines().all(|line| line.split('\t').count() == 9), "each line is whole: {kept}");
+}
+
+#[test]
+fn what_a_reader_that_goes_away_has_not_read_is_counted() {
+    let bench = Bench::new();
+    nix::unistd::mkfifo(&bench.path("log"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let mut reader = std::process::Command::new("sh");
+    let mut reader = bench.settle(reader.args(["-c", "head -n 2 log; touch gone"])).spawn().unwrap();
+    let script = "[ $1 = a ] || until [ -e gone ]; do sleep 0.01; done";
+    let ran = bench.run(&work(&["-p", "1", "a", "b", "c"], &["sh", "-c", script, "x"]));
+    assert!(reader.wait().unwrap().success());
+    for told in ["it is not gone on with", "--joblog log: 2 lines could not be written, and are lost"] {
+        assert!(ran.code == 0 && ran.err.contains(told), "{ran:?}");
+    }
 }

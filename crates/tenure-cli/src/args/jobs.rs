@@ -33,8 +33,8 @@ pub(crate) struct CommandArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) results: Option<PathBuf>,
     /// Add a line for each run to FILE, in the columns of GNU parallel's job log. Bytes that are no UTF-8 stand there as they are. No lease
-    /// waits for FILE: lines that a pipe or a disk does not take in wait until the end. Those that it does not take in for 5 s then are lost,
-    /// and counted
+    /// waits for FILE: lines that a pipe or a disk does not take in, as a full one, wait until the end. Those that it does not take in for 5 s
+    /// then are lost, and counted
     #[arg(long, value_name = "FILE")]
     pub(crate) joblog: Option<PathBuf>,
     /// Give each command so many of the units that are given: N of them, in their order, are one unit, which is done, fails and is tried

@@ -102,6 +102,15 @@ impl Bench {
         })
     }
 
+    /// Runs a shell's script that may mount what it likes, as a full disk; `$TENURE` is the program.
+    pub fn run_with_mounts(&self, script: &str) -> Ran {
+        // As root, or where users may have namespaces of their own.
+        let own = "unshare --mount true 2> /dev/null && exec unshare --mount \"$@\"; exec unshare --user --map-root-user --mount \"$@\"";
+        let mut command = Command::new("sh");
+        command.args(["-c", own, "own", "sh", "-c", script]);
+        Ran::of(self.settle(&mut command).env("TENURE", env!("CARGO_BIN_EXE_tenure")).output().unwrap())
+    }
+
     /// Starts it in the background; its output is thrown away.
     pub fn start(&self, arguments: &[&str]) -> Process {
         let mut command = self.tenure(arguments);

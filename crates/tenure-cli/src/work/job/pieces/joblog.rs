@@ -6,6 +6,7 @@ use crate::files;
 use crate::output;
 use crate::text::{count, escaped, escaped_bytes};
 use std::fs::{File, OpenOptions};
+use std::io::ErrorKind::{QuotaExceeded, StorageFull};
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -63,8 +64,10 @@ impl Joblog {
                 if let Err(unheard) = tell_opened.send(trouble) {
                     unheard.0.into_iter().for_each(output::note);
                 }
-                if let Ok(file) = begun
-                    && let Err(error) = go_on(&file, &to_write, &unwritten)
+                let waits =
+                    |error: &io::Error| output::note(format!("{shown}: {error}; lines wait for room"));
+                if let Ok(mut file) = begun
+                    && let Err(error) = go_on(&mut file, &to_write, &unwritten, waits)
                 {
                     output::note(format!("{shown}: {error}; it is not gone on with"));
                 }
@@ -104,32 +107,28 @@ impl Joblog {
             return;
         }
         self.unwritten.fetch_add(1, Ordering::Relaxed);
-        // What was wrong with it is told already.
-        if self.lines.send(line).is_err() {
-            self.unwritten.fetch_sub(1, Ordering::Relaxed);
-        }
+        // What was wrong with it is told already. It stays among those that are not out.
+        let _lost = self.lines.send(line);
     }
 
     /// Waits until all is out, but for no longer than this while nothing comes out, and tells what is not.
     pub(crate) async fn end(self, patience: Duration) {
         let Joblog { lines, unwritten, lost, mut over, shown, .. } = self;
         drop(lines);
-        let left = loop {
+        let in_time = loop {
             let before = unwritten.load(Ordering::Relaxed);
             if tokio::time::timeout(patience, &mut over).await.is_ok() {
-                // The thread has ended, and has told what was wrong.
-                break 0;
+                // The thread has ended. Where it could not go on, it has told why.
+                break "";
             }
-            let left = unwritten.load(Ordering::Relaxed);
-            if left == before {
-                break left;
+            if unwritten.load(Ordering::Relaxed) == before {
+                break " in time";
             }
         };
-        if left + lost > 0 {
-            output::note(format!(
-                "{shown}: {} could not be written in time, and are lost",
-                count(left + lost, "line")
-            ));
+        let lost = unwritten.load(Ordering::Relaxed) + lost;
+        if lost > 0 {
+            let lines = count(lost, "line");
+            output::note(format!("{shown}: {lines} could not be written{in_time}, and are lost"));
         }
     }
 }
@@ -152,10 +151,36 @@ fn begin(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Writes each line in one write: other processes of the job may write to the same file.
-fn go_on(mut file: &File, lines: &Receiver<Vec<u8>>, unwritten: &AtomicUsize) -> io::Result<()> {
+/// Writes each line in one write: other processes of the job may write to the same file. On a full disk, which `waits` is told of, it waits for
+/// room, and goes on where it was.
+fn go_on(
+    file: &mut impl Write,
+    lines: &Receiver<Vec<u8>>,
+    unwritten: &AtomicUsize,
+    waits: impl Fn(&io::Error),
+) -> io::Result<()> {
+    const PAUSE: Duration = Duration::from_millis(200);
+    let mut is_full = false;
     for line in lines {
-        file.write_all(&line)?;
+        let mut rest = line.as_slice();
+        while !rest.is_empty() {
+            match file.write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    rest = rest.get(written..).unwrap_or_default();
+                    is_full = false;
+                }
+                Err(error) if matches!(error.kind(), StorageFull | QuotaExceeded) => {
+                    if !is_full {
+                        waits(&error);
+                    }
+                    is_full = true;
+                    std::thread::sleep(PAUSE);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
         unwritten.fetch_sub(1, Ordering::Relaxed);
     }
     Ok(())
@@ -164,6 +189,48 @@ fn go_on(mut file: &File, lines: &Receiver<Vec<u8>>, unwritten: &AtomicUsize) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Takes three bytes at a time, and fails before that as it is told.
+    struct Disk {
+        written: Vec<u8>,
+        failures: Vec<io::ErrorKind>,
+    }
+
+    impl Write for Disk {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            if self.written.len() == 3
+                && let Some(failure) = self.failures.pop()
+            {
+                return Err(failure.into());
+            }
+            let taken = bytes.len().min(3);
+            self.written.extend_from_slice(&bytes[..taken]);
+            Ok(taken)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_full_disk_is_waited_for_within_a_line_and_other_failures_leave_lines_that_are_counted() {
+        for (failures, written, left, told) in [
+            (vec![QuotaExceeded, StorageFull], "one\ntwo\n", 0, 1),
+            (vec![io::ErrorKind::BrokenPipe, StorageFull], "one", 2, 1),
+        ] {
+            let (lines, to_write) = mpsc::channel();
+            for line in ["one\n", "two\n"] {
+                lines.send(line.as_bytes().to_vec()).unwrap();
+            }
+            drop(lines);
+            let (unwritten, waits) = (AtomicUsize::new(2), std::cell::Cell::new(0));
+            let mut disk = Disk { written: Vec::new(), failures };
+            let ended = go_on(&mut disk, &to_write, &unwritten, |_| waits.set(waits.get() + 1));
+            assert_eq!(String::from_utf8(disk.written).unwrap(), written);
+            assert_eq!((ended.is_err(), unwritten.into_inner(), waits.get()), (left > 0, left, told));
+        }
+    }
 
     #[test]
     fn half_a_line_gets_an_end_before_another_comes() {
