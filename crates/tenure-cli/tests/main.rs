@@ -100,6 +100,7 @@ mod work;
 mod work_logged;
 mod work_order;
 mod work_output;
+mod work_pieces;
 mod work_progress;
 mod work_runs;
 mod workflows;

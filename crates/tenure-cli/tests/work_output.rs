@@ -346,12 +346,7 @@ fn a_unit_whose_output_was_cut_off_by_a_full_disk_is_not_done() {
     );
     let script = "mount -t tmpfs -o size=200k none small && export TMPDIR=$PWD/small && \
                   exec \"$TENURE\" work --name j -p 2 a b -- sh writes {}";
-    // As root, or where users may have namespaces of their own.
-    let own = "unshare --mount true 2> /dev/null && exec unshare --mount \"$@\"; exec unshare --user --map-root-user --mount \"$@\"";
-    let mut command = std::process::Command::new("sh");
-    command.args(["-c", own, "own", "sh", "-c", script]);
-    let command = bench.settle(&mut command).env("TENURE", env!("CARGO_BIN_EXE_tenure"));
-    let ran = Ran::of(command.output().unwrap());
+    let ran = bench.run_with_mounts(script);
     assert_eq!(ran.code, 70, "{ran:?}");
     assert!(ran.err.contains("small is full: the output of ") && ran.err.contains("set TMPDIR"), "{ran:?}");
     // Where there is room they are run once more, and all is there.
@@ -422,23 +417,4 @@ fn results_of_names_that_look_alike_are_kept_apart() {
         std::fs::read_dir(bench.path("out")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["%80", "%C2%80", "%FF", "\\xff"]);
-}
-
-#[test]
-fn a_summary_is_the_last_line_behind_what_commands_have_written() {
-    let bench = Bench::new();
-    let ran = bench.run(&work(&["--json", "-k", "-p", "2", "a", "b"], &["echo"]));
-    let lines: Vec<&str> = ran.out.lines().collect();
-    assert!(matches!(lines[..], ["a", "b", summary] if summary.starts_with('{')), "{ran:?}");
-    let summary: serde_json::Value = serde_json::from_str(lines[2]).unwrap();
-    assert_eq!(summary["done"], 2);
-}
-
-#[test]
-fn a_summary_that_can_not_be_written_is_a_failure() {
-    let bench = Bench::new();
-    let mut work = bench.tenure(&["work", "--name", "j", "--json", "a", "--", "true"]);
-    work.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap());
-    let ran = crate::common::Ran::of(work.output().unwrap());
-    assert!(ran.code == 70 && ran.err.contains("can't be written"), "{ran:?}");
 }

@@ -38,6 +38,10 @@ static BAR: Mutex<Option<ProgressBar>> = Mutex::new(None);
 static OUT_TURN: Mutex<()> = Mutex::new(());
 /// The same for standard error, where that is another place.
 static ERR_TURN: Mutex<()> = Mutex::new(());
+/// What commands have written there last may have no newline at its end. Changed by whose turn it is.
+static OUT_IS_WITHIN_LINE: AtomicBool = AtomicBool::new(false);
+/// The same of standard error.
+static ERR_IS_WITHIN_LINE: AtomicBool = AtomicBool::new(false);
 /// Whoever reads standard error, where no thread writes it.
 static LISTENER: Mutex<OutputReader> = Mutex::new(OutputReader::new());
 /// The thread that writes standard error, where there is one.
@@ -104,29 +108,47 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Writes a piece of output, in which nothing else stands: its part of standard output, and then its part of standard error. Each is told
-/// whether a bar is drawn below it.
+/// whether a bar is drawn below it, and tells the last byte that it has written.
 pub(crate) fn in_turn(
-    to_out: impl FnOnce(bool) -> std::io::Result<()>,
-    to_err: Option<impl FnOnce(bool) -> std::io::Result<()>>,
+    to_out: impl FnOnce(bool) -> std::io::Result<Option<u8>>,
+    to_err: Option<impl FnOnce(bool) -> std::io::Result<Option<u8>>>,
 ) -> std::io::Result<()> {
     let (out, err) = (std::io::stdout(), std::io::stderr());
+    let is_shared = is_one_place(&out, &err);
     let ours = locked(&OUT_TURN);
-    undisturbed_on(&out, to_out)?;
+    note_last(undisturbed_on(&out, to_out)?, true, is_shared);
     // Nobody's turn is waited for with nothing to write.
     let Some(to_err) = to_err else { return Ok(()) };
-    let _ours = if is_one_place(&out, &err) {
+    let _ours = if is_shared {
         ours
     } else {
         drop(ours);
         locked(&ERR_TURN)
     };
     match undisturbed_on(&err, to_err) {
-        Err(error) if !is_without_reader(&error) => {
-            Err(std::io::Error::other(format!("standard error can't be written: {error}")))
+        Ok(last) => {
+            note_last(last, is_shared, true);
+            Ok(())
         }
         // That nobody reads it is no reason to stop.
-        _ => Ok(()),
+        Err(error) if is_without_reader(&error) => Ok(()),
+        Err(error) => Err(std::io::Error::other(format!("standard error can't be written: {error}"))),
     }
+}
+
+/// That was the last byte written there, if anything was.
+fn note_last(last: Option<u8>, on_out: bool, on_err: bool) {
+    let Some(last) = last else { return };
+    for (is_there, is_within) in [(on_out, &OUT_IS_WITHIN_LINE), (on_err, &ERR_IS_WITHIN_LINE)] {
+        if is_there {
+            is_within.store(last != b'\n', Ordering::Relaxed);
+        }
+    }
+}
+
+/// Commands have written to standard output themselves: nobody knows whether a line has its end.
+pub(crate) fn may_be_within_line() {
+    OUT_IS_WITHIN_LINE.store(true, Ordering::Relaxed);
 }
 
 /// Whether what is written is refused since it has no reader: a pipe's has ended, a terminal has hung up, or there is neither.
@@ -135,11 +157,14 @@ fn is_without_reader(error: &std::io::Error) -> bool {
     error.raw_os_error().is_some_and(|raw| WITHOUT.contains(&Errno::from_raw(raw)))
 }
 
-/// Writes a line to standard error. Who writes a piece elsewhere is not waited for.
-fn in_turn_on_stderr<T>(write: impl FnOnce() -> T) -> T {
+/// Writes a line to standard error. Who writes a piece elsewhere is not waited for. `write` is told what is to stand before it: the end of a
+/// line that has none.
+fn in_turn_on_stderr<T>(write: impl FnOnce(&'static str) -> T) -> T {
     let is_shared = is_one_place(&std::io::stderr(), &std::io::stdout());
     let _ours = locked(if is_shared { &OUT_TURN } else { &ERR_TURN });
-    write()
+    let is_within = ERR_IS_WITHIN_LINE.load(Ordering::Relaxed);
+    note_last(Some(b'\n'), is_shared, true);
+    write(if is_within { "\n" } else { "" })
 }
 
 /// Writes while no bar is on the screen, if it may be the same one: a bar must not wait for a pipe. `write` is told whether there is one. It
@@ -223,6 +248,12 @@ pub(crate) fn is_unread() -> bool {
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// The same, of one line. It begins where no other has begun, whatever commands have written before it.
+pub(crate) fn print_line(text: &str) -> Result<(), Failure> {
+    let is_within = OUT_IS_WITHIN_LINE.swap(false, Ordering::Relaxed);
+    print(&format!("{}{text}\n", if is_within { "\n" } else { "" }))
 }
 
 /// What follows from it for a verb that something was written to standard output, or was not.

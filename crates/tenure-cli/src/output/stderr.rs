@@ -234,7 +234,10 @@ fn write(out: &File, line: &str) {
     const LONG: Duration = Duration::from_secs(3600);
     // Before it is our turn: who does not read this may well read pieces.
     while !takes_more(out, LONG) {}
-    let _unread = in_turn_on_stderr(|| undisturbed_on(out, |_| write_within(out, line.as_bytes(), LONG)));
+    let _unread = in_turn_on_stderr(|before| {
+        let line = format!("{before}{line}");
+        undisturbed_on(out, |_| write_within(out, line.as_bytes(), LONG))
+    });
 }
 
 #[cfg(test)]

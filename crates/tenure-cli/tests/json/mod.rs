@@ -261,7 +261,7 @@ One document on standard output, but for `hold` and `leader --follow`, which pri
 are milliseconds. *or null* also means that the field may be missing. Fields are added in later versions, and none changes its meaning. The same as JSON Schema, made of
 the same source, is in [json](json); a test reads what each verb prints by it, and refuses fields that are not here.
 
-`work` prints its document as one line, the last one: what its commands write to standard output stands before it (`tail -n 1`). Let them write elsewhere if a program is to read standard output
+`work` prints its document as one line, the last one: what its commands write to standard output stands before it (`tail -n 1`), and perhaps an empty line. Let them write elsewhere if a program is to read standard output
 whole. After a second signal there is no document.
 
 When a verb fails with `--json`, the last line of standard error is an object `error`. Three verbs tell of their failure in their document instead: `work` (what failed), `leader` (nobody

@@ -81,7 +81,7 @@ pub(crate) fn print(
         });
         // What is said to people is said all the same.
         // One line, so that it is told from what commands have written before it.
-        written = output::print(&format!("{}\n", output::json::line(&document)));
+        written = output::print_line(&output::json::line(&document));
     }
     let mut text =
         format!("job \"{}\": {} of {} done", name.shown(), counts.done, count(counts.total(), "unit"));

@@ -55,11 +55,6 @@ impl Captured {
         Ok((self.out.try_clone()?.into(), self.err.try_clone()?.into()))
     }
 
-    /// Whether the command has written nothing.
-    pub(crate) fn is_empty(&self) -> bool {
-        [&self.out, &self.err].iter().all(|file| file.metadata().is_ok_and(|file| file.len() == 0))
-    }
-
     /// Whether the end of what the command has written may be missing, or all of it: there is no room for more. Tried only where little is
     /// left, since to try takes longer than to ask.
     pub(crate) fn is_cut(&self) -> bool {
@@ -73,6 +68,11 @@ impl Captured {
     pub(crate) fn tail(&self) -> Option<String> {
         [&self.err, &self.out].into_iter().find_map(|file| tail(file).ok()?)
     }
+}
+
+/// Whether nothing was written there.
+pub(super) fn is_empty(file: &File) -> bool {
+    file.metadata().is_ok_and(|file| file.len() == 0)
 }
 
 /// Whether what commands write can be caught at all, before anything is run.

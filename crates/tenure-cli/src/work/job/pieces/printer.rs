@@ -1,6 +1,6 @@
 //! The thread that writes pieces: whoever reads them may be slow, and leases must not wait for that.
 
-use super::capture::{Captured, Captures};
+use super::capture::{Captured, Captures, is_empty};
 use super::order::Order;
 use crate::config::Form;
 use crate::exit::Failure;
@@ -33,6 +33,11 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
+    /// Whether nothing of it is to be written.
+    fn is_empty(&self) -> bool {
+        is_empty(&self.captured.err) && is_empty(&self.captured.out)
+    }
+
     /// Whether this process has the unit still, and waits for what comes of it.
     pub(crate) fn is_wanted(&self) -> bool {
         self.wanted.strong_count() > 0 && !self.lease.is_cancelled()
@@ -100,7 +105,7 @@ impl Printer {
     pub(crate) fn print(&mut self, number: Option<usize>, piece: Piece) -> Way {
         match (&mut self.order, number) {
             // Not worth a word to the thread.
-            _ if piece.captured.is_empty() => {
+            _ if piece.is_empty() => {
                 self.captures.give_back(piece.captured);
                 Way::Nowhere
             }
@@ -210,11 +215,11 @@ impl Writer {
         captured.err.rewind()?;
         let tag = self.form.tag.then(|| format!("{}\t", escaped(&text_of(&unit))));
         let (out, err) = (io::stdout(), io::stderr());
-        let has_err = captured.err.metadata()?.len() > 0;
+        let has_err = !is_empty(&captured.err);
         let to_err = |bar| {
             let copied = copy(&captured.err, &mut err.lock(), tag.as_deref(), bar);
             // What is saved is not lost.
-            if self.form.results.is_some() { Ok(()) } else { copied }
+            if self.form.results.is_some() { Ok(copied.unwrap_or(None)) } else { copied }
         };
         let to_out = |bar| copy(&captured.out, &mut out.lock(), tag.as_deref(), bar);
         output::in_turn(to_out, has_err.then_some(to_err))?;
@@ -223,28 +228,79 @@ impl Writer {
     }
 }
 
-/// Copies all of it, each line behind the tag. A last line without an end is given one if it `must_end`.
-fn copy(mut from: &File, to: &mut impl Write, tag: Option<&str>, must_end: bool) -> io::Result<()> {
-    if from.metadata()?.len() == 0 {
-        return Ok(());
+/// Copies all of it, each line behind the tag, and returns the last byte. A last line without an end is given one if it `must_end`.
+fn copy(mut from: &File, to: &mut impl Write, tag: Option<&str>, must_end: bool) -> io::Result<Option<u8>> {
+    let Some(last) = files::last_byte(from)? else { return Ok(None) };
+    match tag {
+        Some(tag) => copy_tagged(BufReader::new(from), to, tag)?,
+        None => drop(io::copy(&mut from, to)?),
     }
-    let Some(tag) = tag else {
-        io::copy(&mut from, to)?;
-        if must_end && files::last_byte(from)? != Some(b'\n') {
-            to.write_all(b"\n")?;
-        }
-        return to.flush();
-    };
-    let mut lines = BufReader::new(from);
-    let mut line = Vec::new();
-    while lines.read_until(b'\n', &mut line)? > 0 {
-        to.write_all(tag.as_bytes())?;
-        to.write_all(&line)?;
-        if !line.ends_with(b"\n") {
-            // The next piece begins with a tag of its own.
-            to.write_all(b"\n")?;
-        }
-        line.clear();
+    // Behind a tag, the next piece begins with a tag of its own.
+    let is_ended = last != b'\n' && (must_end || tag.is_some());
+    if is_ended {
+        to.write_all(b"\n")?;
     }
-    to.flush()
+    to.flush()?;
+    Ok(Some(if is_ended { b'\n' } else { last }))
+}
+
+/// A line may be longer than what there is of memory: of each is known only whether it has begun.
+fn copy_tagged(mut from: impl BufRead, to: &mut impl Write, tag: &str) -> io::Result<()> {
+    let mut is_begun = false;
+    loop {
+        let some = from.fill_buf()?;
+        if some.is_empty() {
+            return Ok(());
+        }
+        for part in some.split_inclusive(|byte| *byte == b'\n') {
+            if !is_begun {
+                to.write_all(tag.as_bytes())?;
+            }
+            to.write_all(part)?;
+            is_begun = !part.ends_with(b"\n");
+        }
+        let length = some.len();
+        from.consume(length);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Keeps what is written, and how much was written at a time at most.
+    #[derive(Default)]
+    struct Sink {
+        all: Vec<u8>,
+        largest: usize,
+    }
+
+    impl Write for Sink {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.largest = self.largest.max(bytes.len());
+            self.all.extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_line_behind_a_tag_is_copied_bit_by_bit_however_long_it_is() {
+        let long = "x".repeat(8 << 20);
+        for (text, told, last) in [
+            (format!("a\n\n{long}\nb"), format!("u\ta\nu\t\nu\t{long}\nu\tb\n"), Some(b'\n')),
+            (format!("{long}\n"), format!("u\t{long}\n"), Some(b'\n')),
+            (String::new(), String::new(), None),
+        ] {
+            let (mut file, mut sink) = (tempfile::tempfile().unwrap(), Sink::default());
+            file.write_all(text.as_bytes()).unwrap();
+            file.rewind().unwrap();
+            assert_eq!(copy(&file, &mut sink, Some("u\t"), false).unwrap(), last);
+            assert!(sink.all == told.as_bytes(), "{} bytes", sink.all.len());
+            assert!(sink.largest <= 64 << 10, "{}", sink.largest);
+        }
+    }
 }

@@ -2,6 +2,7 @@
 
 use super::{LAST_WORDS, Scheduler};
 use crate::exit::{self, Failure};
+use crate::output;
 use crate::supervise::signals::Signals;
 use crate::work::job::{say_goodbye, summary};
 use std::collections::BTreeMap;
@@ -56,6 +57,9 @@ impl Scheduler {
             return Err(self.stop.take().unwrap_or_else(|| Failure::silent(exit::OK)));
         }
         let as_json = self.plan.json && is_read;
+        if self.plan.form.is_none() && self.runs > 0 {
+            output::may_be_within_line();
+        }
         // Whoever asks to stop does not wait for the store.
         let mut failed = if self.is_asked() {
             BTreeMap::new()

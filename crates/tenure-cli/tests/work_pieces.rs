@@ -1,0 +1,44 @@
+//! What stands between what the commands of `work` write and what tenure writes itself, by the real binary on real files.
+//!
+//! Plan: a summary and tenure's own lines behind outputs without a newline.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
+
+use crate::common::{Bench, Ran, work};
+
+#[test]
+fn a_summary_is_the_last_line_behind_what_commands_have_written() {
+    let bench = Bench::new();
+    let ran = bench.run(&work(&["--json", "-k", "-p", "2", "a", "b"], &["echo"]));
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert!(matches!(lines[..], ["a", "b", summary] if summary.starts_with('{')), "{ran:?}");
+    let summary: serde_json::Value = serde_json::from_str(lines[2]).unwrap();
+    assert_eq!(summary["done"], 2);
+}
+
+#[test]
+fn a_summary_that_can_not_be_written_is_a_failure() {
+    let bench = Bench::new();
+    let mut work = bench.tenure(&["work", "--name", "j", "--json", "a", "--", "true"]);
+    work.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap());
+    let ran = Ran::of(work.output().unwrap());
+    assert!(ran.code == 70 && ran.err.contains("can't be written"), "{ran:?}");
+}
+
+#[test]
+fn a_summary_and_what_tenure_tells_are_lines_by_themselves_whatever_commands_have_written() {
+    for order in [&["-p", "1"][..], &["-p", "2"], &["-k", "-p", "2"], &["--tag"]] {
+        let bench = Bench::new();
+        let more = [order, &["--json", "a", "b"]].concat();
+        let ran = bench.run(&work(&more, &["sh", "-c", "printf x{}; printf y{} >&2"]));
+        let last: Result<serde_json::Value, _> = serde_json::from_str(ran.out.lines().last().unwrap());
+        assert!(ran.code == 0 && last.is_ok_and(|summary| summary["done"] == 2), "{order:?}: {ran:?}");
+        if order[1..].contains(&"2") {
+            let own = ran.err.lines().filter(|line| line.contains("tenure: "));
+            assert!(
+                own.clone().count() > 1 && own.clone().all(|line| line.starts_with("tenure: ")),
+                "{ran:?}"
+            );
+            assert!(ran.out.starts_with("xaxb\n{") || ran.out.starts_with("xbxa\n{"), "{ran:?}");
+        }
+    }
+}
