@@ -1,6 +1,7 @@
-//! What stands between what the commands of `work` write and what tenure writes itself, by the real binary on real files.
+//! What stands between what the commands of `work` write and what tenure writes itself, and which of it comes at all, by the real binary on
+//! real files.
 //!
-//! Plan: a summary and tenure's own lines behind outputs without a newline.
+//! Plan: a summary and tenure's own lines behind outputs without a newline; outputs of attempts that fail.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, Ran, work};
@@ -40,5 +41,23 @@ fn a_summary_and_what_tenure_tells_are_lines_by_themselves_whatever_commands_hav
             );
             assert!(ran.out.starts_with("xaxb\n{") || ran.out.starts_with("xbxa\n{"), "{ran:?}");
         }
+    }
+}
+
+#[test]
+fn what_a_failed_attempt_has_written_comes_once_the_unit_is_tried_no_more() {
+    let script =
+        "echo out $1; echo err $1 >&2; [ -e tried.$1 ] && [ $1 != bad ] || { touch tried.$1; exit 1; }";
+    for order in [&[][..], &["-k"]] {
+        let bench = Bench::new();
+        let base = ["work", "--name", "j", "--retries", "1", "--backoff", "10ms", "-p", "2", "a", "bad", "c"];
+        let ran = bench.run(&[&base[..], order, &["--", "sh", "-c", script, "x"]].concat());
+        let mut lines: Vec<&str> = ran.out.lines().collect();
+        if order.is_empty() {
+            lines.sort_unstable();
+        }
+        assert_eq!((ran.code, lines), (1, vec!["out a", "out bad", "out c"]), "{ran:?}");
+        let errors = ["a", "bad", "c"].map(|unit| ran.err.matches(&format!("err {unit}\n")).count());
+        assert_eq!(errors, [2, 2, 2], "why each attempt has failed: {ran:?}");
     }
 }

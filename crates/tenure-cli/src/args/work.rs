@@ -99,7 +99,8 @@ pub(crate) struct WorkArgs {
     /// How many units to run at a time [default: one per core; with --forever, this process's share, whatever it is]
     #[arg(long, short, value_name = "N", value_parser = plain_number)]
     pub(crate) parallel: Option<usize>,
-    /// How often a unit that fails is tried again before it counts as failed
+    /// How often a unit that fails is tried again before it counts as failed. Of an attempt that is tried again, only standard error is
+    /// written. Where outputs pass through (see --ungroup), all of it is out by then
     #[arg(long, value_name = "N", default_value_t = 2)]
     pub(crate) retries: u32,
     /// How often a unit is taken over, in a row, from workers that died while they had it, before it counts as failed: such runs are no

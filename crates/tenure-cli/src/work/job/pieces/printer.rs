@@ -26,6 +26,8 @@ pub(crate) struct Piece {
     pub(crate) captured: Captured,
     /// Its exit code, if it ended by itself.
     pub(crate) exit: Option<i64>,
+    /// It is to be run once more: what it has written to standard output comes from that run. Its errors are its own.
+    pub(crate) is_retried: bool,
     /// The unit's lease.
     pub(crate) lease: Cancelled,
     /// Gone once nobody waits for what comes of the run.
@@ -35,7 +37,7 @@ pub(crate) struct Piece {
 impl Piece {
     /// Whether nothing of it is to be written.
     fn is_empty(&self) -> bool {
-        is_empty(&self.captured.err) && is_empty(&self.captured.out)
+        is_empty(&self.captured.err) && (self.is_retried || is_empty(&self.captured.out))
     }
 
     /// Whether this process has the unit still, and waits for what comes of it.
@@ -210,7 +212,7 @@ impl Writer {
         Ok(())
     }
 
-    fn write(&self, Piece { unit, mut captured, .. }: Piece) -> io::Result<()> {
+    fn write(&self, Piece { unit, mut captured, is_retried, .. }: Piece) -> io::Result<()> {
         captured.out.rewind()?;
         captured.err.rewind()?;
         let tag = self.form.tag.then(|| format!("{}\t", escaped(&text_of(&unit))));
@@ -221,7 +223,10 @@ impl Writer {
             // What is saved is not lost.
             if self.form.results.is_some() { Ok(copied.unwrap_or(None)) } else { copied }
         };
-        let to_out = |bar| copy(&captured.out, &mut out.lock(), tag.as_deref(), bar);
+        let to_out = |bar| match is_retried {
+            true => Ok(None),
+            false => copy(&captured.out, &mut out.lock(), tag.as_deref(), bar),
+        };
         output::in_turn(to_out, has_err.then_some(to_err))?;
         self.captures.give_back(captured);
         Ok(())

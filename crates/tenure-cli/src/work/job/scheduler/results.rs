@@ -175,8 +175,9 @@ impl Scheduler {
         let captured = captured
             .filter(|_| !matches!(ended, EndedUnit::Stuck | EndedUnit::TooLate | EndedUnit::NotStarted(_)));
         let (run, waits, lease) = (self.runs, Arc::default(), guard.cancelled());
-        let wanted = Arc::downgrade(&waits);
-        let piece = captured.map(|captured| Piece { run, unit: name, captured, exit, lease, wanted });
+        let (wanted, is_retried) = (Arc::downgrade(&waits), self.is_retried(&ended, &guard));
+        let piece =
+            captured.map(|captured| Piece { run, unit: name, captured, exit, is_retried, lease, wanted });
         let run = Unwritten { since: boottime(), key, guard, ended, tail, _waits: waits };
         if let Next::Now(run, kept) = self.outputs.write(number, self.runs, piece, run) {
             self.on_ended(run, kept);
@@ -318,6 +319,16 @@ impl Scheduler {
         Some(UnitResult { key, guard, to: Local::Done, metadata })
     }
 
+    /// Whether a run is a failed attempt, and not the last one.
+    fn is_retried(&self, ended: &EndedUnit, guard: &Guard) -> bool {
+        let has_failed = match ended {
+            EndedUnit::Ran { status, .. } => !status.success(),
+            EndedUnit::Overran { .. } | EndedUnit::Stopped(Why::Revoked) => true,
+            _ => false,
+        };
+        has_failed && attempts_with(guard) <= self.plan.retries
+    }
+
     fn failed(
         &mut self,
         key: Key,
@@ -328,7 +339,7 @@ impl Scheduler {
         output: Option<String>,
     ) -> UnitResult {
         self.tally.failures += 1;
-        let attempts = Unit::of(guard.metadata()).map_or(0, |unit| unit.attempts).saturating_add(1);
+        let attempts = attempts_with(&guard);
         let worker = self.leases.holder().as_str();
         let ran = Ran { exit, host: &self.host, worker, started, finished, output };
         let is_last = attempts > self.plan.retries;
@@ -386,4 +397,9 @@ impl Scheduler {
             }
         }
     }
+}
+
+/// How often the unit has failed, with the present attempt.
+fn attempts_with(guard: &Guard) -> u32 {
+    Unit::of(guard.metadata()).map_or(0, |unit| unit.attempts).saturating_add(1)
 }
