@@ -372,6 +372,30 @@ fn who_finds_nothing_to_run_is_not_taken_for_one_who_is_at_work() {
 }
 
 #[test]
+fn who_runs_another_command_for_the_units_of_a_job_is_told_by_whom_else_they_are_run() {
+    let bench = Bench::new();
+    let here = within(&bench, "here");
+    let script = "touch begun; until [ -e go ]; do sleep 0.01; done";
+    let start = |err: &str, more: &[&str], script: &str| -> crate::common::Process {
+        let mut command = here.command(&[&["--name", "j"], more, &["a", "--", "sh", "-c", script]].concat());
+        let err = std::fs::File::create(bench.path(err)).unwrap();
+        command.stdout(Stdio::null()).stderr(err).spawn().unwrap().into()
+    };
+    let mut first = start("first", &[], script);
+    wait_until("it to begin", || bench.path("here/begun").exists());
+    let mut same = start("same", &["-p", "1"], script);
+    let mut others = [start("other", &[], "true"), start("groups", &["-n", "2"], script)];
+    let told = format!("pid {} runs another command", first.id());
+    for err in ["other", "groups"] {
+        wait_until("it to be told", || bench.read(err).contains(&told));
+    }
+    wait_until("it to join", || bench.read("same").contains("0 new"));
+    bench.write("here/go", "");
+    assert_eq!((first.wait(), same.wait(), others.each_mut().map(|other| other.wait())), (0, 0, [0, 0]));
+    assert!(!bench.read("first").contains("another") && !bench.read("same").contains(&told));
+}
+
+#[test]
 fn nothing_is_run_anew_beside_one_who_is_at_work_on_it() {
     let bench = Bench::new();
     let here = within(&bench, "here");

@@ -87,6 +87,7 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
         ("host".to_owned(), Value::from(tenure::clock::host_name())),
         ("pid".to_owned(), Value::from(i64::from(std::process::id()))),
         ("work".to_owned(), Value::from(name.as_str())),
+        (presence::COMMAND.to_owned(), naming::command_digest(&plan.command, plan.max_args).into()),
     ]);
     let leases = Leases::builder(store).clock(clock).session_ttl(plan.ttl).metadata(about).start()?;
     leases.begin_session();
@@ -206,6 +207,13 @@ fn greet(name: &JobName, joining: Option<&str>, registered: Registered) -> Resul
         output::note(format!(
             "{} is held for the command by which this one was started (TENURE_HELD): if that waits for this one, both wait for ever",
             escaped(key.as_str())
+        ));
+    }
+    if let Some((host, pid)) = &registered.other_command {
+        output::note(format!(
+            "{} pid {pid} runs another command for the units of this job, or with another -n: each unit is run by one of both. If that is not meant, \
+             give another --name",
+            escaped(host)
         ));
     }
     if let Some(units) = joining {

@@ -67,18 +67,8 @@ impl List<'_> {
 
 /// The same wherever the same command is given for the same list in the same directory.
 pub(crate) fn name(command: &Template, directory: &Path, list: &List<'_>) -> Result<JobName, Failure> {
-    let mut digest = Sha256::new();
-    let mut part = |bytes: &[u8]| {
-        // With its length before it, no part can be taken for a piece of another.
-        digest.update((bytes.len() as u64).to_be_bytes());
-        digest.update(bytes);
-    };
-    part(b"tenure job 1");
-    part(&(command.arguments.len() as u64).to_be_bytes());
-    part(command.program.as_bytes());
-    for word in &command.arguments {
-        part(word.as_bytes());
-    }
+    let mut digest = begun(b"tenure job 1", command);
+    let mut part = |bytes: &[u8]| add(&mut digest, bytes);
     part(directory.as_os_str().as_bytes());
     match list {
         List::File { path, max_args } => {
@@ -111,6 +101,30 @@ pub(crate) fn name(command: &Template, directory: &Path, list: &List<'_>) -> Res
         base => base,
     };
     JobName::new(OsStr::new(&format!("{base}-{digest}")))
+}
+
+/// What tells two commands apart, with how many units each is given.
+pub(crate) fn command_digest(command: &Template, max_args: usize) -> String {
+    let mut digest = begun(b"tenure command 1", command);
+    add(&mut digest, &(max_args as u64).to_be_bytes());
+    hex(&digest.finalize()[..DIGEST])
+}
+
+fn begun(what: &[u8], command: &Template) -> Sha256 {
+    let mut digest = Sha256::new();
+    add(&mut digest, what);
+    add(&mut digest, &(command.arguments.len() as u64).to_be_bytes());
+    add(&mut digest, command.program.as_bytes());
+    for word in &command.arguments {
+        add(&mut digest, word.as_bytes());
+    }
+    digest
+}
+
+/// With its length before it, no part can be taken for a piece of another.
+fn add(digest: &mut Sha256, part: &[u8]) {
+    digest.update((part.len() as u64).to_be_bytes());
+    digest.update(part);
 }
 
 #[cfg(test)]

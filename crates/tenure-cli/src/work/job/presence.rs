@@ -4,6 +4,7 @@
 //! that is over by wall clocks alone is watched for its ttl: its process writes it meanwhile, if it lives.
 
 use crate::exit::Failure;
+use crate::keys::JobName;
 use crate::output;
 use crate::output::view::{Sessions, State, View};
 use crate::stores::pages::Pages;
@@ -41,6 +42,36 @@ pub(super) async fn await_session(leases: &Leases) -> Result<(), Failure> {
 /// The job that the process of a session works on.
 pub(crate) fn job_of(session: &Listed) -> Option<&str> {
     session.stored.as_ref().ok()?.record.metadata.get("work").and_then(Value::as_text)
+}
+
+/// Where a session tells what its process runs for each unit, by a digest.
+pub(super) const COMMAND: &str = "command";
+
+/// A process at work on the job that tells of another command than this digest, if there is any: its host and its pid.
+pub(super) async fn other_command(
+    leases: &Leases,
+    name: &JobName,
+    digest: &str,
+) -> Result<Option<(String, i64)>, Failure> {
+    let (store, mut pages) = (leases.store(), Pages::default());
+    while let Some(page) = patiently(async || pages.next(store, "session/").await).await? {
+        for session in page.into_iter().filter(|listed| job_of(listed) == Some(name.as_str())) {
+            let Some(about) = session.stored.as_ref().ok().map(|stored| stored.record.metadata.clone())
+            else {
+                continue;
+            };
+            let text = |field: &str| about.get(field).and_then(Value::as_text);
+            if text(COMMAND).is_none_or(|other| other == digest) {
+                continue;
+            }
+            let now = leases.clock().now().wall;
+            if View::of(store, &mut Sessions::default(), session, now).await.state == State::Held {
+                let pid = about.get("pid").and_then(Value::as_i64).unwrap_or_default();
+                return Ok(Some((text("host").unwrap_or("?").to_owned(), pid)));
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// A process that lives, by its session.

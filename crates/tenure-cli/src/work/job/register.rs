@@ -3,7 +3,8 @@
 use super::anew::{self, Earlier};
 use super::board::{Board, Local};
 use super::groups::GroupedNames;
-use super::presence::await_session;
+use super::naming::command_digest;
+use super::presence::{await_session, other_command};
 use super::unit::{Status, Unit};
 use super::writes::{instance, made, registered, reset, won};
 use crate::config;
@@ -30,6 +31,8 @@ pub(crate) struct Registered {
     last_done: Option<Wall>,
     /// The unit whose command has started this process.
     pub(crate) around: Option<Key>,
+    /// Another command is run for units of the job, too, on that host by that process.
+    pub(crate) other_command: Option<(String, i64)>,
 }
 
 impl Registered {
@@ -111,7 +114,13 @@ pub(crate) async fn register(
     board.try_first(found.in_order());
     board.forgive(|key| given.has(key));
     let all_done = found.given_done.filter(|_| is_complete && !found.is_one_open);
-    Ok(Registered { board, created, all_done, last_done: found.last_done, around: found.around })
+    // A job without a name is that of one command.
+    let other_command = match found.is_worked_on && plan.name.is_some() {
+        true => other_command(leases, name, &command_digest(&plan.command, plan.max_args)).await?,
+        false => None,
+    };
+    let FoundUnits { last_done, around, .. } = found;
+    Ok(Registered { board, created, all_done, last_done, around, other_command })
 }
 
 /// So many records are made together.
