@@ -52,6 +52,29 @@ fn a_job_is_listed_and_its_failed_units_are_told_with_their_exit_codes() {
 }
 
 #[test]
+fn a_unit_that_waits_to_be_tried_again_is_told_with_why_it_failed_and_when_it_is_due() {
+    let bench = Bench::new();
+    let script = "[ $1 = new ] && sleep 600; echo why >&2; exit 7";
+    let base =
+        ["work", "--name", "j", "-p", "2", "--backoff", "1m", "old", "new", "--", "sh", "-c", script, "x"];
+    let mut worker = bench.start(&base);
+    let told = || bench.run(&["work", "status", "j"]).out;
+    wait_until("it to have failed", || told().contains("to be tried again\n"));
+    let told = told();
+    let (_, rest) = told.split_once("to be tried again\n").unwrap();
+    let lines: Vec<&str> = rest.lines().collect();
+    assert!(
+        lines[0].starts_with("  old: exit 7, on ") && lines[0].contains(", 1 attempt, again in "),
+        "{told}"
+    );
+    assert_eq!(lines[1..], ["    | why"], "what was never tried is none of them");
+    assert!(told.contains("1 running, 1 waiting"), "{told}");
+    worker.signal(nix::sys::signal::Signal::SIGTERM);
+    assert_eq!(worker.wait(), 143);
+    assert!(bench.run(&["work", "status", "j"]).out.contains(", 2 waiting\n"));
+}
+
+#[test]
 fn a_unit_may_be_typed_as_it_is_shown() {
     let bench = Bench::new();
     let words = ["work", "--name", "j", "--retries", "0", "-n", "2", "a", "b", "c", "--", "false"];

@@ -96,10 +96,11 @@ pub(crate) struct WorkLsArgs {
     pub(crate) json: bool,
 }
 
-/// Show how a job stands: counts, rate, time left, who works on it, what runs, and what has failed.
+/// Show how a job stands: counts, rate, time left, who works on it, what runs, what is to be tried again, and what has failed.
 ///
 /// The rate is that of the last five minutes, and the time left what is open divided by it, as long as anybody works on the job.
-/// Of a failed unit are told its exit code, host, time and attempts, and the last lines that its command wrote, if `work` has kept
+/// A unit counts as running while a process holds it, also when its command has ended and its output waits for its turn (see --keep-order of
+/// `work`). Of a failed unit are told its exit code, host, time and attempts, and the last lines that its command wrote, if `work` has kept
 /// its output in one piece (see --group there).
 ///
 /// Exits with status 66 if there is no such job, and with 0 also if units have failed.
@@ -108,7 +109,7 @@ pub(crate) struct WorkStatusArgs {
     /// The job's name, as `work ls` and `work` itself print it
     #[arg(value_name = "JOB")]
     pub(crate) job: OsString,
-    /// How many units that failed, or run, are listed at most
+    /// How many units that failed, are to be tried again, or run, are listed at most
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) most: usize,
     /// Print one JSON document

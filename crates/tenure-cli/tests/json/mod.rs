@@ -157,6 +157,13 @@ fn jobs() {
     assert_eq!((status.workers.len(), status.running_units.len()), (1, 1));
     work.signal(Signal::SIGTERM);
     work.wait();
+    let again = ["work", "--name", "k", "-p", "2", "--backoff", "1h", "c", "--", "sh", "-c", "exit 7"];
+    let _again = bench.start(&again);
+    let waiting = wait_for("it to fail", || {
+        let ran = bench.run(&["work", "status", "k", "--json"]);
+        (ran.code == 0).then(|| document::<is::JobStatus>(&ran.out).retrying_units.pop()).flatten()
+    });
+    assert_eq!((waiting.unit.as_str(), waiting.exit, waiting.due.is_some()), ("c", Some(7), true));
     assert_eq!(ok::<is::Forgotten>(&bench, &["work", "rm", "j", "--yes", "--json"]).left, 0);
 }
 

@@ -1,6 +1,6 @@
 //! `work ls` and `work status`.
 
-use super::survey::{JobSurvey, JobWorker, RunningUnit, of_job, survey};
+use super::survey::{JobSurvey, JobWorker, RetryingUnit, RunningUnit, of_job, survey};
 use crate::args::jobs::{WorkLsArgs, WorkStatusArgs};
 use crate::exit::{self, Failure};
 use crate::keys::{JOBS, JobName};
@@ -61,6 +61,10 @@ pub(super) async fn status(url: &Url, typed: &WorkStatusArgs) -> Result<u8, Fail
                 job.running.iter().take(typed.most).map(running_json).collect(),
             );
             document.insert(
+                "retrying_units".into(),
+                job.retrying.iter().take(typed.most).map(retrying_json).collect(),
+            );
+            document.insert(
                 "failed_units".into(),
                 job.failed.iter().take(typed.most).map(Failed::json).collect(),
             );
@@ -97,6 +101,15 @@ fn worker_json(worker: &JobWorker) -> serde_json::Value {
 fn running_json(running: &RunningUnit) -> serde_json::Value {
     let RunningUnit { unit, holder, since } = running;
     json!({"unit": unit, "worker": holder, "since": date(*since)})
+}
+
+fn retrying_json(retrying: &RetryingUnit) -> serde_json::Value {
+    let RetryingUnit { failed, due } = retrying;
+    let mut document = failed.json();
+    if let Some(document) = document.as_object_mut() {
+        document.insert("due".into(), due.map(date).into());
+    }
+    document
 }
 
 pub(super) fn page(name: &JobName, job: &JobSurvey, most: usize, now: Wall) -> String {
@@ -146,9 +159,17 @@ pub(super) fn page(name: &JobName, job: &JobSurvey, most: usize, now: Wall) -> S
         }
         text.push_str(&more(job.running.len()));
     }
+    if !job.retrying.is_empty() {
+        text.push_str("to be tried again\n");
+        for RetryingUnit { failed, due } in job.retrying.iter().take(most) {
+            let left = due.map(|due| due.since(now)).filter(|left| !left.is_zero());
+            text.push_str(&failed.lines(left.map(|left| format!("again in {}", brief(left)))));
+        }
+        text.push_str(&more(job.retrying.len()));
+    }
     if !job.failed.is_empty() {
         text.push_str("failed\n");
-        job.failed.iter().take(most).for_each(|failed| text.push_str(&failed.lines()));
+        job.failed.iter().take(most).for_each(|failed| text.push_str(&failed.lines(None)));
         text.push_str(&more(job.failed.len()));
         // As a shell reads it. What begins as an option does can't be typed as a word of its own.
         let is_word = !name.as_str().starts_with('-');

@@ -22,6 +22,8 @@ pub(super) struct JobSurvey {
     pub(super) done: usize,
     /// To be run, by nobody at the moment.
     pub(super) waiting: usize,
+    /// Those of them that have failed before.
+    pub(super) retrying: Vec<RetryingUnit>,
     pub(super) running: Vec<RunningUnit>,
     pub(super) failed: Vec<Failed>,
     pub(super) damaged: usize,
@@ -32,6 +34,14 @@ pub(super) struct JobSurvey {
     recent: usize,
     recent_since: Option<u64>,
     pub(super) workers: Vec<JobWorker>,
+}
+
+/// A unit that waits for its next attempt, and why.
+#[derive(Debug)]
+pub(super) struct RetryingUnit {
+    pub(super) failed: Failed,
+    /// When that is due at the earliest, if the record tells.
+    pub(super) due: Option<Wall>,
 }
 
 /// A unit that somebody holds.
@@ -106,7 +116,13 @@ impl JobSurvey {
         match (seen.status, tenure) {
             (Status::Done, _) => self.done += 1,
             (Status::Failed, _) => self.failed.push(Failed::of(unit, &seen, metadata)),
-            (Status::Pending, None) => self.waiting += 1,
+            (Status::Pending, None) => {
+                self.waiting += 1;
+                if seen.attempts > 0 {
+                    let due = (seen.not_before > 0).then_some(Wall(seen.not_before));
+                    self.retrying.push(RetryingUnit { failed: Failed::of(unit, &seen, metadata), due });
+                }
+            }
             (Status::Pending, Some(tenure)) => {
                 let (unit, holder) = (unit.to_owned(), tenure.holder.to_string());
                 self.running.push(RunningUnit { unit, holder, since: tenure.since });

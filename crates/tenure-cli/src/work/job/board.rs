@@ -1,6 +1,9 @@
 //! The board: this process's snapshot of all units of the job. It may be out of date; only a claim tells for certain.
 
+mod resting;
+
 use super::unit::{Status, Unit};
+pub(crate) use resting::RestingUnits;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tenure::store::{Attachment, Listed, Stored};
 use tenure::{Fence, Key, Metadata};
@@ -78,8 +81,10 @@ struct KnownUnit {
 pub(crate) struct Board {
     units: Vec<KnownUnit>,
     counts: UnitCounts,
-    /// When the first unit that waits for its next attempt is due, in Unix milliseconds.
-    pub(crate) next_due: Option<u64>,
+    /// Those that wait for their next attempt, as this round shows them.
+    resting: RestingUnits,
+    /// The same of the last whole round.
+    rested: RestingUnits,
     /// Units that one page holds.
     page: usize,
     /// Pages to look at in this round.
@@ -169,6 +174,17 @@ impl Board {
         self.counts
     }
 
+    /// When the first of the units that wait for their next attempt is due, as far as this round has shown.
+    pub(crate) fn next_due(&self) -> Option<u64> {
+        self.resting.due
+    }
+
+    /// Those that wait for their next attempt.
+    pub(crate) fn resting(&self) -> RestingUnits {
+        // What has been settled since is none of them.
+        RestingUnits { count: self.rested.count.min(self.counts.open), ..self.rested }
+    }
+
     fn find(&self, key: &Key) -> Option<usize> {
         self.units.binary_search_by(|unit| unit.key.cmp(key)).ok()
     }
@@ -253,7 +269,7 @@ impl Board {
 
     /// Begins a round: every page with an open unit, in an order that differs between processes.
     pub(crate) fn begin_round(&mut self, mut seed: u64) {
-        self.next_due = None;
+        self.resting = RestingUnits::default();
         self.probes.clear();
         let mut pages: Vec<usize> = self
             .units
@@ -309,6 +325,9 @@ impl Board {
         }
         if let Some(new) = self.candidates.make_contiguous().get_mut(before..) {
             new.rotate_left(usize::try_from(spread % (new.len() as u64).max(1)).unwrap_or(0));
+        }
+        if self.is_round_over() {
+            self.rested = self.resting;
         }
         is_whole
     }
@@ -377,7 +396,7 @@ impl Board {
     fn sort(&mut self, key: Key, seen: Stored, terms: &ClaimTerms<'_>) {
         let Some(unit) = Unit::of(&seen.record.metadata) else { return };
         if let Some(due) = terms.due(&unit, &seen.record.metadata, seen.record.stamp.0) {
-            self.next_due = Some(self.next_due.map_or(due, |other| other.min(due)));
+            self.resting.add(due);
             return;
         }
         let attachment = seen.record.tenure.as_ref().and_then(|tenure| tenure.attachment.as_ref());

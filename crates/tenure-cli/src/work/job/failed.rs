@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use tenure::store::Freshness;
 use tenure::{Key, Metadata, Store, StoreError, Value, Wall};
 
-/// A unit that has failed, and why.
+/// A unit that has failed, for good or until it is tried again, and why.
 #[derive(Debug, Default)]
 pub(crate) struct Failed {
     unit: String,
@@ -71,12 +71,13 @@ impl Failed {
         self.in_words(exit.into_iter().collect())
     }
 
-    /// All that is known of it, in lines.
-    pub(crate) fn lines(&self) -> String {
+    /// All that is known of it, in lines. `then`: what comes of it.
+    pub(crate) fn lines(&self, then: Option<String>) -> String {
         let mut parts: Vec<String> = self.exit.map(|exit| format!("exit {exit}")).into_iter().collect();
         parts.extend(self.host.as_ref().map(|host| format!("on {}", escaped(host))));
         parts.extend(self.finished.map(|at| format!("at {}", date(at))));
-        let mut text = format!("  {}\n", self.in_words(parts));
+        let then = then.map_or_else(String::new, |then| format!(", {then}"));
+        let mut text = format!("  {}{then}\n", self.in_words(parts));
         for line in self.output.iter().flat_map(|output| output.lines()) {
             text.push_str(&format!("    | {}\n", escaped(line)));
         }

@@ -1,6 +1,6 @@
 //! How far the job is: a bar on a terminal, and elsewhere a line now and then.
 
-use super::board::UnitCounts;
+use super::board::{RestingUnits, UnitCounts};
 use crate::output::{self, BarFrame};
 use crate::text::{brief, per_time};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -28,6 +28,17 @@ pub(crate) struct Progress {
     before: Option<usize>,
 }
 
+/// What is known of a job while it is worked on.
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct JobState {
+    pub(crate) counts: UnitCounts,
+    /// Commands that run here.
+    pub(crate) running: usize,
+    pub(crate) resting: RestingUnits,
+    /// In Unix milliseconds.
+    pub(crate) wall: u64,
+}
+
 impl Progress {
     /// `is_wanted`: not with `--quiet`, nor with `--progress never`. Where commands write to the same terminal at will, a bar would
     /// be torn to pieces: then there is none.
@@ -50,20 +61,22 @@ impl Progress {
         matches!(self.shown, Shown::Bar)
     }
 
-    pub(crate) fn show(&mut self, counts: UnitCounts, running: usize, now: Duration) {
+    pub(crate) fn show(&mut self, state: JobState, now: Duration) {
         if self.is_shown() {
+            let counts = state.counts;
             let before = *self.before.get_or_insert(counts.settled());
-            let message = told(counts, running, before, now.saturating_sub(self.began));
+            let message = told(state, before, now.saturating_sub(self.began));
             let (length, position) = (counts.total() as u64, counts.settled() as u64);
             output::show_bar(BarFrame { length, position, message });
-        } else if let Some(line) = self.line(counts, running, now) {
+        } else if let Some(line) = self.line(state, now) {
             output::tell(line);
         }
     }
 
     /// What is told off a terminal, when it is time for it.
-    fn line(&mut self, counts: UnitCounts, running: usize, now: Duration) -> Option<String> {
+    fn line(&mut self, state: JobState, now: Duration) -> Option<String> {
         const LONGEST: Duration = Duration::from_secs(300);
+        let counts = state.counts;
         let before = *self.before.get_or_insert(counts.settled());
         let Shown::Lines { due, gap } = &mut self.shown else { return None };
         if now < *due {
@@ -71,7 +84,7 @@ impl Progress {
         }
         *gap = (*gap * 2).min(LONGEST);
         *due = now + *gap;
-        let told = told(counts, running, before, now.saturating_sub(self.began));
+        let told = told(state, before, now.saturating_sub(self.began));
         Some(format!("{} of {} settled, {told}", counts.settled(), counts.total()))
     }
 
@@ -94,12 +107,18 @@ fn bar() -> ProgressBar {
 }
 
 /// An estimate is only made once there is something to make it from.
-fn told(counts: UnitCounts, running: usize, before: usize, took: Duration) -> String {
+fn told(state: JobState, before: usize, took: Duration) -> String {
     const LEAST: Duration = Duration::from_secs(3);
     const FEW: usize = 3;
+    let JobState { counts, running, resting, wall } = state;
     let mut text = format!("{running} running here");
     if counts.failed > 0 {
         text.push_str(&format!(", {} failed", counts.failed));
+    }
+    if let RestingUnits { count: n @ 1.., due: Some(due) } = resting {
+        let (wait, first) = if n == 1 { ("waits", "") } else { ("wait", "the first ") };
+        let left = brief(Duration::from_millis(due.saturating_sub(wall)));
+        text.push_str(&format!(", {n} {wait} to be tried again, {first}in {left}"));
     }
     let settled = counts.settled().saturating_sub(before);
     if took >= LEAST && settled >= FEW {
@@ -123,18 +142,37 @@ mod tests {
         let shown = Shown::Lines { due: secs(10), gap: secs(10) };
         let mut progress = Progress { shown, began: secs(0), before: Some(0) };
         let counts = UnitCounts { done: 100, open: 900, ..UnitCounts::default() };
-        let mut told = |at: u64| progress.line(counts, 4, secs(at));
+        let state = JobState { counts, running: 4, ..JobState::default() };
+        let mut told = |at: u64| progress.line(state, secs(at));
         let due: Vec<u64> = (0..2000).filter(|at| told(*at).is_some()).collect();
         assert_eq!(due, [10, 30, 70, 150, 310, 610, 910, 1210, 1510, 1810]);
         assert_eq!(told(2500).unwrap(), "100 of 1000 settled, 4 running here, 2.4/m, about 6.2h left");
         progress.shown = Shown::Nothing;
-        assert_eq!(progress.line(counts, 4, secs(9000)), None);
+        assert_eq!(progress.line(state, secs(9000)), None);
+    }
+
+    #[test]
+    fn what_waits_to_be_tried_again_is_told_with_its_time() {
+        let counts = UnitCounts { done: 1, open: 2, ..UnitCounts::default() };
+        let resting = |count, due| RestingUnits { count, due: Some(due) };
+        for (resting, shown) in [
+            (RestingUnits::default(), "0 running here"),
+            (resting(1, 29_000), "0 running here, 1 waits to be tried again, in 28s"),
+            (resting(2, 1500), "0 running here, 2 wait to be tried again, the first in 500ms"),
+            (resting(2, 500), "0 running here, 2 wait to be tried again, the first in 0ms"),
+        ] {
+            let state = JobState { counts, running: 0, resting, wall: 1000 };
+            assert_eq!(told(state, 0, Duration::ZERO), shown);
+        }
     }
 
     #[test]
     fn nothing_is_estimated_before_there_is_something_to_do_it_from() {
         let counts = |done, open| UnitCounts { done, open, ..UnitCounts::default() };
         let secs = Duration::from_secs;
+        let told = |counts, running, before, took| {
+            told(JobState { counts, running, ..JobState::default() }, before, took)
+        };
         assert_eq!(told(counts(50, 50), 4, 50, secs(60)), "4 running here", "those were done before");
         assert_eq!(told(counts(50, 50), 4, 0, secs(1)), "4 running here");
         assert_eq!(told(counts(30, 60), 4, 0, secs(10)), "4 running here, 3.0/s, about 20s left");

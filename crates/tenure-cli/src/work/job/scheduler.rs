@@ -37,7 +37,7 @@ use super::pieces::capture::{Captured, Captures};
 use super::pieces::joblog::Joblog;
 use super::pieces::printer::{Piece, Printer};
 use super::pieces::saver::Saver;
-use super::progress::Progress;
+use super::progress::{JobState, Progress};
 use super::slots::{EndedUnit, Setup, Slots};
 use super::summary::Tally;
 use super::turns::Turn;
@@ -334,7 +334,8 @@ impl Scheduler {
         if !left.is_zero() {
             self.slots.prolong(asked_at, left);
         }
-        self.progress.show(self.board.counts(), self.slots.running(), asked_at);
+        let (counts, running, resting) = (self.board.counts(), self.slots.running(), self.board.resting());
+        self.progress.show(JobState { counts, running, resting, wall: self.wall() }, asked_at);
         if self.progress.is_shown() {
             self.list_now_and_then();
         }

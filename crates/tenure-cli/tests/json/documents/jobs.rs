@@ -84,6 +84,8 @@ pub struct JobStatus {
     pub last_result: Option<String>,
     /// At most so many as --most says, as of the next.
     pub running_units: Vec<RunningUnit>,
+    /// Those that have failed and are to be tried again, and that nobody runs now. They count as waiting.
+    pub retrying_units: Vec<RetryingUnit>,
     pub failed_units: Vec<FailedUnit>,
 }
 
@@ -104,6 +106,22 @@ pub struct RunningUnit {
     pub unit: String,
     pub worker: String,
     pub since: String,
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RetryingUnit {
+    /// When it is tried again at the earliest, by the clock of whoever ran it.
+    pub due: Option<String>,
+    pub unit: String,
+    /// The exit code of the last run.
+    pub exit: Option<i64>,
+    pub host: Option<String>,
+    pub finished: Option<String>,
+    pub attempts: Option<u64>,
+    pub reason: Option<String>,
+    /// The last lines that it wrote.
+    pub output: Option<String>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]

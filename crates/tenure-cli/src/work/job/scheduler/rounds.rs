@@ -128,7 +128,7 @@ impl Scheduler {
         self.rounds.won = 0;
         self.rounds.fetching_took = Duration::ZERO;
         self.rounds.next = now + self.rounds.gap;
-        if let Some(due) = self.board.next_due {
+        if let Some(due) = self.board.next_due() {
             // Sooner if a unit's next attempt is due sooner.
             let due = now + Duration::from_millis(due.saturating_sub(self.wall()) + 1);
             self.rounds.next = self.rounds.next.min(due.max(now + SHORT));
