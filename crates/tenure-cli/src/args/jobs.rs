@@ -16,7 +16,8 @@ pub(crate) enum ProgressMode {
 /// How the commands of a job are run, and what becomes of what they write.
 #[derive(Debug, Args)]
 pub(crate) struct CommandArgs {
-    /// Write what a command writes in one piece, when it ends [default where more than one runs at a time]
+    /// Write what a command writes in one piece, when it ends [default where more than one runs at a time]. It is caught in files: a command that opens
+    /// /dev/stdout or /dev/stderr by name, as `> /dev/stderr` does, cuts off what it has written there before. Write >&2 instead, or use --ungroup
     #[arg(long, conflicts_with = "ungroup")]
     pub(crate) group: bool,
     /// Let what commands write pass through as it comes: lines of units that run at the same time may be mixed
@@ -25,7 +26,8 @@ pub(crate) struct CommandArgs {
     /// Begin each line of output with the unit and a tab
     #[arg(long)]
     pub(crate) tag: bool,
-    /// Write outputs in the order in which the units were given, however soon they end. Units that other processes run are passed over
+    /// Write outputs in the order in which the units were given, however soon they end. Units that other processes run are passed over. A unit whose output
+    /// waits for its turn is held, and is told as running until then
     #[arg(long, short)]
     pub(crate) keep_order: bool,
     /// Also save what each unit's command writes, as soon as it ends: in DIR/UNIT/stdout and stderr, and its exit code in
