@@ -43,10 +43,8 @@ fn outputs_come_in_the_order_of_the_units_with_tags_on_each_line() {
 
 #[test]
 fn outputs_whose_turn_has_not_come_may_be_more_than_files_are_usually_open() {
-    let limited = |limit: &str| {
+    let limited = |limit: &str, script: &str| {
         let bench = Bench::new();
-        // The first one waits for the last one.
-        let script = "echo {}; if [ {} = 1 ]; then until [ -e 120 ]; do sleep 0.05; done; fi; touch {}";
         let units: String = (1..=120).map(|n| format!("{n}\n")).collect();
         bench.write("units", &units);
         let line = format!("ulimit {limit} -n 128; exec \"$@\"");
@@ -57,9 +55,15 @@ fn outputs_whose_turn_has_not_come_may_be_more_than_files_are_usually_open() {
         shell.env("TENURE_STORE", "sqlite:leases.db").stdin(Stdio::null());
         (units, Ran::of(shell.output().unwrap()))
     };
-    let (units, ran) = limited("-S");
+    // The first one waits for the last one.
+    let script = "echo {}; if [ {} = 1 ]; then until [ -e 120 ]; do sleep 0.05; done; fi; touch {}";
+    let large = format!("{script}; printf %3000s >&2");
+    let (units, ran) = limited("-S", &large);
     assert_eq!((ran.code, ran.out), (0, units), "{}", ran.err);
-    let (_, ran) = limited("");
+    // A little of each takes no file.
+    let (units, ran) = limited("", script);
+    assert_eq!((ran.code, ran.out), (0, units), "{}", ran.err);
+    let (_, ran) = limited("", &large);
     assert_eq!((ran.code, ran.err.contains("ulimit -n")), (70, true), "{ran:?}");
 }
 

@@ -27,7 +27,8 @@ pub(crate) struct CommandArgs {
     #[arg(long)]
     pub(crate) tag: bool,
     /// Write outputs in the order in which the units were given, however soon they end. Units that other processes run are passed over. A unit whose output
-    /// waits for its turn is held, and is told as running until then
+    /// waits for its turn is held, and is told as running until then. Where that is more than 1 KiB, it keeps two files open: if no more may be
+    /// (ulimit -Hn), this process stops with status 70
     #[arg(long, short)]
     pub(crate) keep_order: bool,
     /// Also save what each unit's command writes, as soon as it ends: in DIR/UNIT/stdout and stderr, and its exit code in

@@ -10,7 +10,8 @@ use crate::text::escaped;
 use crate::work::units::text_of;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Seek, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
+use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
@@ -46,11 +47,33 @@ impl Piece {
     }
 }
 
+/// What is kept until its turn has come.
+enum KeptPiece {
+    /// In its files, which stay open.
+    Caught(Piece),
+    /// So little that it takes no more room than the result of its unit.
+    Small { unit: Vec<u8>, out: Vec<u8>, err: Vec<u8> },
+}
+
+impl KeptPiece {
+    /// Files that are not needed for it go back to `captures`.
+    fn of(piece: Piece, captures: &Captures) -> KeptPiece {
+        let out = if piece.is_retried { Some(Vec::new()) } else { little(&piece.captured.out) };
+        match (out, little(&piece.captured.err)) {
+            (Some(out), Some(err)) => {
+                captures.give_back(piece.captured);
+                KeptPiece::Small { unit: piece.unit, out, err }
+            }
+            _ => KeptPiece::Caught(piece),
+        }
+    }
+}
+
 /// What the thread is to do.
 enum Job {
     Write(Piece),
     /// Keep it until its turn has come.
-    Keep(Piece),
+    Keep(usize, KeptPiece),
     /// Write what that run has written, which was kept.
     WriteKept(usize),
     /// Forget what that run has written, which was kept.
@@ -112,8 +135,10 @@ impl Printer {
                 Way::Nowhere
             }
             (Some(order), Some(number)) => {
-                order.hold(number, piece.run);
-                self.send(Job::Keep(piece));
+                let run = piece.run;
+                order.hold(number, run);
+                let kept = KeptPiece::of(piece, &self.captures);
+                self.send(Job::Keep(run, kept));
                 Way::Kept
             }
             _ => {
@@ -187,7 +212,12 @@ impl Writer {
         }
     }
 
-    fn work(&self, job: Job, kept: &mut BTreeMap<usize, Piece>, written: impl Fn(usize)) -> io::Result<()> {
+    fn work(
+        &self,
+        job: Job,
+        kept: &mut BTreeMap<usize, KeptPiece>,
+        written: impl Fn(usize),
+    ) -> io::Result<()> {
         match job {
             Job::Write(piece) => {
                 let run = piece.run;
@@ -195,16 +225,21 @@ impl Writer {
                 self.unwritten.fetch_sub(1, Ordering::Relaxed);
                 written(run);
             }
-            Job::Keep(piece) => drop(kept.insert(piece.run, piece)),
+            Job::Keep(run, piece) => drop(kept.insert(run, piece)),
             Job::WriteKept(run) => {
-                if let Some(piece) = kept.remove(&run) {
-                    self.write(piece)?;
+                match kept.remove(&run) {
+                    Some(KeptPiece::Caught(piece)) => self.write(piece)?,
+                    Some(KeptPiece::Small { unit, out, err }) => {
+                        let [out, err] = [&out, &err].map(|it| it.last().map(|last| (it.as_slice(), *last)));
+                        self.put(&unit, out, err)?;
+                    }
+                    None => {}
                 }
                 self.unwritten.fetch_sub(1, Ordering::Relaxed);
                 written(run);
             }
             Job::Forget(run) => {
-                if let Some(piece) = kept.remove(&run) {
+                if let Some(KeptPiece::Caught(piece)) = kept.remove(&run) {
                     self.captures.give_back(piece.captured);
                 }
             }
@@ -215,27 +250,54 @@ impl Writer {
     fn write(&self, Piece { unit, mut captured, is_retried, .. }: Piece) -> io::Result<()> {
         captured.out.rewind()?;
         captured.err.rewind()?;
-        let tag = self.form.tag.then(|| format!("{}\t", escaped(&text_of(&unit))));
-        let (out, err) = (io::stdout(), io::stderr());
-        let has_err = !is_empty(&captured.err);
-        let to_err = |bar| {
-            let copied = copy(&captured.err, &mut err.lock(), tag.as_deref(), bar);
-            // What is saved is not lost.
-            if self.form.results.is_some() { Ok(copied.unwrap_or(None)) } else { copied }
-        };
-        let to_out = |bar| match is_retried {
-            true => Ok(None),
-            false => copy(&captured.out, &mut out.lock(), tag.as_deref(), bar),
-        };
-        output::in_turn(to_out, has_err.then_some(to_err))?;
+        let out = if is_retried { None } else { files::last_byte(&captured.out)? };
+        let err = files::last_byte(&captured.err)?;
+        self.put(&unit, out.map(|last| (&captured.out, last)), err.map(|last| (&captured.err, last)))?;
         self.captures.give_back(captured);
         Ok(())
     }
+
+    /// Writes this to standard output, and that to standard error, each with its last byte.
+    fn put(
+        &self,
+        unit: &[u8],
+        to_out: Option<(impl Read, u8)>,
+        to_err: Option<(impl Read, u8)>,
+    ) -> io::Result<()> {
+        let tag = self.form.tag.then(|| format!("{}\t", escaped(&text_of(unit))));
+        let tag = tag.as_deref();
+        let to_out = |bar| {
+            let copied = to_out.map(|from| copy(from, &mut io::stdout().lock(), tag, bar));
+            copied.transpose()
+        };
+        let to_err = to_err.map(|from| {
+            move |bar| match copy(from, &mut io::stderr().lock(), tag, bar) {
+                // What is saved is not lost.
+                Err(_) if self.form.results.is_some() => Ok(None),
+                copied => copied.map(Some),
+            }
+        });
+        output::in_turn(to_out, to_err)
+    }
 }
 
-/// Copies all of it, each line behind the tag, and returns the last byte. A last line without an end is given one if it `must_end`.
-fn copy(mut from: &File, to: &mut impl Write, tag: Option<&str>, must_end: bool) -> io::Result<Option<u8>> {
-    let Some(last) = files::last_byte(from)? else { return Ok(None) };
+/// What is in a file, if that is little.
+fn little(file: &File) -> Option<Vec<u8>> {
+    const MOST: u64 = 1024;
+    let length = file.metadata().ok()?.len();
+    let mut bytes = vec![0; usize::try_from(length).ok().filter(|_| length <= MOST)?];
+    file.read_exact_at(&mut bytes, 0).ok()?;
+    Some(bytes)
+}
+
+/// Copies all of what is not empty, and ends with this byte, each line behind the tag. A last line without an end is given one if it `must_end`.
+/// Returns the byte with which it ends then.
+fn copy(
+    (mut from, last): (impl Read, u8),
+    to: &mut impl Write,
+    tag: Option<&str>,
+    must_end: bool,
+) -> io::Result<u8> {
     match tag {
         Some(tag) => copy_tagged(BufReader::new(from), to, tag)?,
         None => drop(io::copy(&mut from, to)?),
@@ -246,7 +308,7 @@ fn copy(mut from: &File, to: &mut impl Write, tag: Option<&str>, must_end: bool)
         to.write_all(b"\n")?;
     }
     to.flush()?;
-    Ok(Some(if is_ended { b'\n' } else { last }))
+    Ok(if is_ended { b'\n' } else { last })
 }
 
 /// A line may be longer than what there is of memory: of each is known only whether it has begun.
@@ -295,15 +357,12 @@ mod tests {
     #[test]
     fn a_line_behind_a_tag_is_copied_bit_by_bit_however_long_it_is() {
         let long = "x".repeat(8 << 20);
-        for (text, told, last) in [
-            (format!("a\n\n{long}\nb"), format!("u\ta\nu\t\nu\t{long}\nu\tb\n"), Some(b'\n')),
-            (format!("{long}\n"), format!("u\t{long}\n"), Some(b'\n')),
-            (String::new(), String::new(), None),
+        for (text, told) in [
+            (format!("a\n\n{long}\nb"), format!("u\ta\nu\t\nu\t{long}\nu\tb\n")),
+            (format!("{long}\n"), format!("u\t{long}\n")),
         ] {
-            let (mut file, mut sink) = (tempfile::tempfile().unwrap(), Sink::default());
-            file.write_all(text.as_bytes()).unwrap();
-            file.rewind().unwrap();
-            assert_eq!(copy(&file, &mut sink, Some("u\t"), false).unwrap(), last);
+            let (mut sink, last) = (Sink::default(), *text.as_bytes().last().unwrap());
+            assert_eq!(copy((text.as_bytes(), last), &mut sink, Some("u\t"), false).unwrap(), b'\n');
             assert!(sink.all == told.as_bytes(), "{} bytes", sink.all.len());
             assert!(sink.largest <= 64 << 10, "{}", sink.largest);
         }

@@ -79,8 +79,8 @@ impl Scheduler {
             return self.give_up(wrong_place(error));
         }
         let remedy = if are_too_many_open(error) {
-            "allow more open files (ulimit -n), run fewer at a time (--parallel), or leave out --keep-order, which keeps two open for each unit \
-             whose turn has not come"
+            "allow more open files (ulimit -n), run fewer at a time (--parallel), or leave out --keep-order, which keeps two open for each output \
+             of more than 1 KiB whose turn has not come"
         } else {
             "set TMPDIR to another directory, or run fewer at a time (--parallel)"
         };
