@@ -81,7 +81,7 @@ pub(crate) struct WorkArgs {
     /// Read no units: work on those that are registered
     #[arg(long, conflicts_with = "units", requires = "name")]
     pub(crate) join: bool,
-    /// The job's name: processes with the same name share its units. Who runs another CMD for them than one at work is told [default: from CMD, the working directory, and where the units come from]
+    /// The job's name: processes with the same name share its units. Whoever runs another CMD for them than a process at work is told [default: from CMD, the working directory, and where the units come from]
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<OsString>,
     /// Units that never end: run CMD for each for as long as this process owns it

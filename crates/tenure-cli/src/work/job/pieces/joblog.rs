@@ -191,12 +191,12 @@ mod tests {
     use super::*;
 
     /// Takes three bytes at a time, and fails before that as it is told.
-    struct Disk {
+    struct FullDisk {
         written: Vec<u8>,
         failures: Vec<io::ErrorKind>,
     }
 
-    impl Write for Disk {
+    impl Write for FullDisk {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             if self.written.len() == 3
                 && let Some(failure) = self.failures.pop()
@@ -225,7 +225,7 @@ mod tests {
             }
             drop(lines);
             let (unwritten, waits) = (AtomicUsize::new(2), std::cell::Cell::new(0));
-            let mut disk = Disk { written: Vec::new(), failures };
+            let mut disk = FullDisk { written: Vec::new(), failures };
             let ended = go_on(&mut disk, &to_write, &unwritten, |_| waits.set(waits.get() + 1));
             assert_eq!(String::from_utf8(disk.written).unwrap(), written);
             assert_eq!((ended.is_err(), unwritten.into_inner(), waits.get()), (left > 0, left, told));
