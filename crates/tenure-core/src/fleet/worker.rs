@@ -160,7 +160,7 @@ impl Machine for Worker {
                         InFlight::ToldPlan(write) => self.marked(now, *write, result),
                         InFlight::Part(key, nonce) => self.told_part(now, &key, nonce, result),
                         InFlight::Hear => self.heard(now, result),
-                        InFlight::Fence(key) => self.fenced(now, &key, result),
+                        InFlight::Fence(dead) => self.fenced(now, &dead, result),
                         InFlight::Missing(attachment, ttl) => self.asked_after(now, &attachment, ttl, result),
                         InFlight::Letter(session, about) => self.lettered(now, session, about, result),
                     }
@@ -263,13 +263,6 @@ impl Worker {
     #[must_use]
     pub fn held(&self) -> usize {
         self.own.values().filter(|own| matches!(own.stage, Stage::Held | Stage::Draining)).count()
-    }
-
-    /// Whether that is more than it takes.
-    fn has_too_much(&self) -> bool {
-        let held = self.own.values().filter(|own| matches!(own.stage, Stage::Held | Stage::Draining));
-        let weight = held.fold(0_u64, |sum, own| sum.saturating_add(own.spec.weight.max(1)));
-        self.held() as u64 > self.options.about.units || weight > self.options.about.weight
     }
 
     fn tell(&mut self, notice: FleetNotice) {

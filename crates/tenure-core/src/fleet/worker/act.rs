@@ -193,10 +193,12 @@ impl Worker {
         (own.fence, own.tenure) = (fence, tenure);
         own.spec = spec;
         own.stage = Stage::Held;
-        let (given, by_letter, goes) = (own.given, own.letter, own.goes.is_some());
+        let (given, by_letter, goes, weight) =
+            (own.given, own.letter, own.goes.is_some(), own.spec.weight.max(1));
         let stays = own.spec.status == Status::Open && own.transferee.is_some() && !self.life.leaving;
-        // Whoever passes it on may not know how much this worker has by now.
-        let is_full = by_letter && self.has_too_much();
+        // Whoever passes it on may not know how much this worker has by now. What it could bear by itself stays, and the next plan moves something else.
+        let is_full = by_letter
+            && (self.held() as u64 > self.options.about.units || weight > self.options.about.weight);
         let stays = stays && !is_full && (given || self.transferee(lease).is_none());
         if stays || self.has_bug(Bug::DeletedTaken) {
             if goes && self.drains.at.is_none() {

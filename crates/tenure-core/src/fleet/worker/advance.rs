@@ -120,17 +120,24 @@ impl Worker {
         }
     }
 
+    /// What to do about a board that can't be written, after this answer.
+    fn board_refusal(&self, now: Now, failed: Option<&StoreError>, retry: Tick) -> Option<LastingRefusal> {
+        let error = failed?;
+        // A damaged board is in everybody's way, and somebody mends it.
+        if error.is_passing() || error.kind() == ErrorKind::Foreign {
+            return self.advance_refused;
+        }
+        let next = LastingRefusal::next(self.advance_refused, now, self.part(1), false);
+        Some(next.at_the_soonest(retry))
+    }
+
     pub(super) fn advanced(&mut self, now: Now, result: Result<Answer, StoreError>) {
         let Advance::Sent { write, lost_to, again } = &self.advance else { return };
         let (lost_to, again) = (*lost_to, *again);
-        let retry = now.held.after(if self.look.blind { self.interval() } else { self.pause(32) });
-        // A damaged board is in everybody's way, and somebody mends it.
-        let lasts = |error: &&StoreError| !error.is_passing() && error.kind() != ErrorKind::Foreign;
-        let lasting = result.as_ref().err().filter(lasts);
-        let refused = self.advance_refused.take().filter(|_| result.is_err());
-        let lasts =
-            lasting.map(|_| LastingRefusal::next(refused, now, self.part(1), false).at_the_soonest(retry));
-        self.advance_refused = lasts.or(refused);
+        let failed = result.as_ref().err();
+        let pause = failed.map_or(self.part(32), |error| self.pause(32, error));
+        let retry = now.held.after(if self.look.blind { self.interval() } else { pause });
+        self.advance_refused = self.board_refusal(now, failed, retry);
         match result {
             Ok(Answer::Write(Outcome::Won { version, .. })) => {
                 let board = Stored::new(write.record.clone()).versioned(version);

@@ -20,6 +20,7 @@ impl Worker {
         self.life.refused_from = None;
         self.tell_planning();
         if session.is_some() {
+            self.forget_refusals();
             self.hearing.expect(now.held.after(self.part(1)));
             // The session before this one may have ended before it could say that this worker leaves; this one says so from
             // the beginning.

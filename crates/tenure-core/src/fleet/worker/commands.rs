@@ -66,6 +66,7 @@ impl Worker {
     pub(super) fn leave(&mut self, now: Now) {
         if !std::mem::replace(&mut self.life.leaving, true) {
             self.options.about.leaving = true;
+            self.forget_refusals();
             self.claims.plan(VecDeque::new());
             self.announce(now);
         }

@@ -7,7 +7,7 @@ use super::refusal::LastingRefusal;
 use crate::bugs::Bug;
 use crate::holder::lease_id::LeaseId;
 use crate::values::key::Key;
-use crate::values::record::Stored;
+use crate::values::record::{Attachment, Stored};
 use crate::values::time::{Now, Tick};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -31,7 +31,7 @@ pub(super) struct Doubts {
     /// Units whose records the store does not let this worker write.
     refused: BTreeMap<Key, LastingRefusal>,
     /// Dead sessions that the store does not let this worker end.
-    unended: BTreeMap<Key, LastingRefusal>,
+    unended: BTreeMap<Attachment, LastingRefusal>,
     /// Dead sessions that others are to end, as they were listed.
     dead: Vec<(Key, Stored)>,
     end_at: Tick,
@@ -162,7 +162,10 @@ impl Worker {
 
     /// Ends the sessions of those who were listed as dead, if this worker plans. Others do so after a while, if nothing has come of it.
     pub(super) fn bury(&mut self, now: Now, dead: Vec<(Key, Stored)>, plans: bool) {
-        self.doubts.unended.retain(|session, _| dead.iter().any(|(key, _)| key == session));
+        let is_dead = |of: &Attachment| {
+            dead.iter().any(|(key, stored)| *key == of.session && stored.record.fence == of.fence)
+        };
+        self.doubts.unended.retain(|session, _| is_dead(session));
         let (mine, others) = if plans { (dead, Vec::new()) } else { (Vec::new(), dead) };
         self.doubts.dead = others;
         self.doubts.end_at = now.held.after(self.interval() / 2);
@@ -171,26 +174,22 @@ impl Worker {
         }
     }
 
-    /// Whether a dead session is left alone for now, as the store does not let this worker end it.
-    pub(super) fn leaves_unended(&mut self, now: Now, session: &Key) -> bool {
-        let refused = self.doubts.unended.get(session).filter(|refusal| refusal.waits(now));
-        let again_at = refused.map(|refusal| refusal.again_at);
-        if let Some(again_at) = again_at {
-            self.try_again_to_end(now, again_at);
-        }
-        again_at.is_some()
+    /// Until when a dead session is left alone, as the store does not let this worker end it.
+    pub(super) fn unended_until(&self, now: Now, dead: &Attachment) -> Option<Tick> {
+        let refused = self.doubts.unended.get(dead).filter(|refusal| refusal.waits(now));
+        refused.map(|refusal| refusal.again_at)
     }
 
-    /// A dead session could not be ended, and it may be so for good.
-    pub(super) fn could_not_end(&mut self, now: Now, session: &Key, passes: bool) {
-        let before = self.doubts.unended.get(session).copied();
+    /// A dead session could not be ended, and it may be so for good. When that is tried again.
+    pub(super) fn could_not_end(&mut self, now: Now, dead: &Attachment, passes: bool) -> Tick {
+        let before = self.doubts.unended.get(dead).copied();
         let refusal = LastingRefusal::next(before, now, self.part(1), passes);
-        self.doubts.unended.insert(session.clone(), refusal);
-        self.try_again_to_end(now, refusal.again_at);
+        self.doubts.unended.insert(dead.clone(), refusal);
+        refusal.again_at
     }
 
     /// By then all look at what became of a dead session, if that is soon: the attempt may have succeeded. What lasts is the planner's concern alone.
-    fn try_again_to_end(&mut self, now: Now, again_at: Tick) {
+    pub(super) fn try_again_to_end(&mut self, now: Now, again_at: Tick) {
         if again_at <= now.held.after(self.part(4)) {
             self.want_advance(again_at);
         } else if self.is_planner() {
@@ -199,8 +198,14 @@ impl Worker {
     }
 
     /// Somebody has ended it.
-    pub(super) fn has_ended(&mut self, session: &Key) {
-        self.doubts.unended.remove(session);
+    pub(super) fn has_ended(&mut self, dead: &Attachment) {
+        self.doubts.unended.remove(dead);
+    }
+
+    /// What was refused to this worker's last session may not be to its new one.
+    pub(super) fn forget_refusals(&mut self) {
+        self.doubts.unended.clear();
+        self.advance_refused = None;
     }
 
     pub(super) fn wake_doubts(&mut self, now: Now) {

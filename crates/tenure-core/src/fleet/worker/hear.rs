@@ -162,7 +162,7 @@ impl Worker {
             Ok(Answer::Listed(found)) => found,
             Ok(_) => return,
             Err(error) => {
-                self.hearing.retry_at = now.held.after(self.pause(16));
+                self.hearing.retry_at = now.held.after(self.pause(16, &error));
                 self.list_again(self.hearing.retry_at);
                 // Of many reads some fail now and then: what the others have shown stands.
                 self.hearing.broken = Some(reading).filter(|reading| reading.part.is_some());

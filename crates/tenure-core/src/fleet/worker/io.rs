@@ -29,7 +29,7 @@ pub(super) enum InFlight {
     /// Reading one's own part, or units that it names.
     Hear,
     /// Raising the fence of a dead worker's session.
-    Fence(Key),
+    Fence(Attachment),
     /// Whether a session is really missing that something is attached to, and that something's ttl.
     Missing(Attachment, Ttl),
     /// Telling the worker with this session of a unit, or of its part.
@@ -53,13 +53,15 @@ impl Io {
     pub(super) fn send(&mut self, flight: InFlight, op: Op, timeout: Duration) {
         self.last_op += 1;
         let id = OpId(OWN | self.last_op);
-        // A look must not wait behind thousands of claims. A listing can, and so can letters, of which a plan may take thousands.
-        let urgent = !matches!(flight, InFlight::List(_) | InFlight::Letter(..));
+        // A look must not wait behind thousands of claims. A listing can, and so can letters, of which a plan may take thousands. Once its session was
+        // read, a letter is written before that is renewed.
+        let is_new_letter = matches!((&flight, &op), (InFlight::Letter(..), Op::Read(_)));
+        let urgent = !matches!(flight, InFlight::List(_)) && !is_new_letter;
         self.in_flight.insert(id, flight);
         self.requests.push(Request { id, op, timeout, urgent });
     }
 
     pub(super) fn is_fencing(&self, key: &Key) -> bool {
-        self.in_flight.values().any(|flight| matches!(flight, InFlight::Fence(other) if other == key))
+        self.in_flight.values().any(|flight| matches!(flight, InFlight::Fence(dead) if dead.session == *key))
     }
 }

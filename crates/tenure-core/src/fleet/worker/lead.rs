@@ -161,11 +161,7 @@ impl Worker {
     fn session_left(&mut self, now: Now, key: &Key) {
         let leaving = self.peers.remove(key).is_some_and(|peer| peer.about.leaving);
         self.look.overdue.remove(key);
-        let planner = self.planner.as_ref().filter(|planner| planner.session == *key);
-        if let Some(planner) = planner {
-            self.lead.gone = Some(planner.clone());
-            self.fill_vacancy(now);
-        } else if !leaving && self.is_planner() {
+        if !self.replaces_planner(now, key) && !leaving && self.is_planner() {
             self.want_advance(now.held);
         }
     }
@@ -177,37 +173,47 @@ impl Worker {
         if self.io.is_fencing(&key) || self.has_bug(Bug::DeadSessionIgnored) {
             return;
         }
-        if self.leaves_unended(now, &key) {
+        let dead = Attachment { session: key.clone(), fence: stored.record.fence };
+        if let Some(again_at) = self.unended_until(now, &dead) {
+            if !self.replaces_planner(now, &dead.session) {
+                self.try_again_to_end(now, again_at);
+            }
             return;
         }
         let Ok(fence) = stored.record.fence.next(Fence::floor(now.wall)) else { return };
         let record =
             Record { fence, nonce: self.nonces.draw(), stamp: now.wall, tenure: None, ..stored.record };
         let write = Write { key: key.clone(), expect: Expect::Unchanged(stored.version), record };
-        self.send(InFlight::Fence(key), Op::Write(Box::new(write)));
+        self.send(InFlight::Fence(dead), Op::Write(Box::new(write)));
     }
 
-    pub(super) fn fenced(&mut self, now: Now, key: &Key, result: Result<Answer, StoreError>) {
-        let is_over = result.is_ok();
+    pub(super) fn fenced(&mut self, now: Now, dead: &Attachment, result: Result<Answer, StoreError>) {
+        let mut again_at = None;
         if let Err(error) = result {
-            self.could_not_end(now, key, error.is_passing());
+            again_at = Some(self.could_not_end(now, dead, error.is_passing()));
             self.tell(FleetNotice::Trouble(error));
         } else {
-            self.holder.forget_silence(key);
-            self.has_ended(key);
+            self.holder.forget_silence(&dead.session);
+            self.has_ended(dead);
         }
         if self.has_bug(Bug::DeathNotTold) {
             return;
         }
         // Won or lost, the roster shows what it came to.
-        match self.planner.as_ref().filter(|planner| planner.session == *key) {
-            Some(planner) => {
-                self.lead.gone = Some(planner.clone());
-                self.fill_vacancy(now);
-            }
-            None if is_over => self.want_advance(now.held),
-            None => {}
+        match again_at {
+            _ if self.replaces_planner(now, &dead.session) => {}
+            None => self.want_advance(now.held),
+            Some(again_at) => self.try_again_to_end(now, again_at),
         }
+    }
+
+    /// Whether a session that is over was the planner's. Then this worker plans from now on, unless somebody else is sooner.
+    fn replaces_planner(&mut self, now: Now, session: &Key) -> bool {
+        let planner = self.planner.as_ref().filter(|planner| planner.session == *session);
+        let Some(planner) = planner.cloned() else { return false };
+        self.lead.gone = Some(planner);
+        self.fill_vacancy(now);
+        true
     }
 }
 

@@ -39,8 +39,11 @@ impl Worker {
     /// Whether nothing is left of a worker that leaves, and the others were told.
     fn has_left(&self) -> bool {
         let is_told = self.session_fence().is_none() || self.life.leave_from.is_some();
-        let cannot_say = self.look.blind || self.advance_refused.is_some();
-        let is_said = matches!(self.advance, Advance::Idle) || cannot_say;
+        let is_said = match self.advance {
+            Advance::Idle => true,
+            Advance::At(_) => self.look.blind || self.advance_refused.is_some(),
+            Advance::Sent { .. } => self.look.blind,
+        };
         self.life.leaving && self.own.is_empty() && is_told && is_said && !self.letters.are_owed()
     }
 

@@ -199,7 +199,7 @@ impl Worker {
             Ok(_) => {}
             Err(error) => {
                 let (lasts, plans) = (!error.is_passing(), listing.purpose == Purpose::Plan);
-                let pause = if lasts { self.interval() } else { self.pause(16) };
+                let pause = if lasts { self.interval() } else { self.pause(16, &error) };
                 listing.ask_at = Some(now.held.after(pause));
                 self.tell(FleetNotice::Trouble(error));
                 if lasts && !plans {

@@ -185,7 +185,7 @@ impl Worker {
                 self.look.turns.missed();
                 self.look.watch.again();
                 self.look.closely |= self.look.latest;
-                self.look.next = self.look.next.min(now.held.after(self.pause(16)));
+                self.look.next = self.look.next.min(now.held.after(self.pause(16, &error)));
                 return self.tell(FleetNotice::Trouble(error));
             }
         };

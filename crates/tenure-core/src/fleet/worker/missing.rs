@@ -68,8 +68,8 @@ impl Worker {
                 self.list_again(now.held.after(self.interval()));
             }
             Err(error) => {
+                self.list_again(now.held.after(self.pause(16, &error)));
                 self.tell(FleetNotice::Trouble(error));
-                self.list_again(now.held.after(self.pause(16)));
             }
         }
     }

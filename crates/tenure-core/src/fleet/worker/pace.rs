@@ -4,6 +4,7 @@
 
 use super::Worker;
 use crate::holder::ctx::MOMENT;
+use crate::values::error::StoreError;
 use crate::values::time::Ttl;
 use std::time::Duration;
 
@@ -42,9 +43,10 @@ impl Worker {
         self.pace.quick / n
     }
 
-    /// The pause after a call that has failed for a moment: a part of the ttl, and 5 s at most. However long the ttl is, others wait for what was to be told.
-    pub(super) fn pause(&self, n: u32) -> Duration {
-        self.part(n).min(MOMENT)
+    /// The pause after a call that has failed: a part of the ttl, and 5 s at most if that may be for a moment. However long the ttl is, others wait for
+    /// what was to be told.
+    pub(super) fn pause(&self, n: u32, error: &StoreError) -> Duration {
+        if error.is_passing() { self.part(n).min(MOMENT) } else { self.part(n) }
     }
 
     /// How often a worker looks: a third of the ttl that it reacts by.
@@ -94,7 +96,7 @@ mod tests {
 
     #[test]
     fn l4_a_moments_trouble_puts_nothing_off_for_minutes_however_long_the_ttl_is() {
-        let away = || Err(StoreError::unavailable("away"));
+        let (away, denied) = (|| Err(StoreError::unavailable("away")), StoreError::unsupported("denied"));
         for secs in [48, 3600, 86_400] {
             let mut worker = led(1, true);
             worker.pace = Pace::new(ttl(secs));
@@ -104,6 +106,7 @@ mod tests {
             assert!(worker.advance_wake_at() <= Some(at(106).held), "{secs}");
             worker.looked(at(101), away());
             assert!(worker.look.next <= at(106).held, "{secs}");
+            assert_eq!(worker.pause(16, &denied), worker.part(16), "what may last is no more often");
         }
     }
 }

@@ -1,6 +1,7 @@
 //! What the store refuses, and may refuse for good: it is tried again after as long as it has been refused by now, up to 32 ttls. So that becomes
 //! rare, and does not end.
 
+use crate::holder::ctx::MOMENT;
 use crate::values::time::{Now, Tick};
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ pub(super) struct LastingRefusal {
 }
 
 impl LastingRefusal {
-    /// It was refused, after it had been before, or for the first time. `passes`: that is over soon, and the next attempt comes after a quarter of a ttl at the latest.
+    /// It was refused, after it had been before, or for the first time. `passes`: that is over soon, and the next attempt comes after 5 s at the latest.
     pub(super) fn next(
         before: Option<LastingRefusal>,
         now: Now,
@@ -24,7 +25,7 @@ impl LastingRefusal {
         passes: bool,
     ) -> LastingRefusal {
         let since = before.map_or(now.held, |refusal| refusal.since);
-        let most = if passes { ttl / 4 } else { ttl * LONGEST };
+        let most = if passes { (ttl / 4).min(MOMENT) } else { ttl * LONGEST };
         LastingRefusal { since, again_at: now.held.after(now.held.since(since).min(most)) }
     }
 
@@ -63,7 +64,7 @@ mod tests {
     #[test]
     fn what_is_refused_for_long_is_tried_ever_more_seldom_and_what_passes_soon() {
         assert_eq!(pauses(false), [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1536, 1536]);
-        assert_eq!(pauses(true), [1, 2, 4, 8, 12, 12, 12, 12, 12, 12, 12, 12, 12]);
+        assert_eq!(pauses(true), [1, 2, 4, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5]);
     }
 
     #[test]

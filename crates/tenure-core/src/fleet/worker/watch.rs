@@ -181,7 +181,7 @@ impl Worker {
                 self.look.watch.again();
                 // Where it may be answered the next time, one by one would cost a busy store ten times as much.
                 self.look.watch.refused = !error.is_passing();
-                self.look.next = self.look.next.min(now.held.after(self.pause(16)));
+                self.look.next = self.look.next.min(now.held.after(self.pause(16, &error)));
                 return self.tell(FleetNotice::Trouble(error));
             }
         };

@@ -151,9 +151,11 @@ fn who_gets_a_unit_is_told_how_it_came_there() {
 }
 
 #[test]
-fn who_was_passed_more_than_it_can_bear_gives_it_back() {
+fn who_was_passed_what_it_can_never_bear_gives_it_back() {
     for (weight, most, stays) in [(5, 10, true), (5, 4, false), (5, 5, true), (5, u64::MAX, true)] {
         let mut worker = led(1, true);
+        // By itself it fits, and the next plan moves something else.
+        has(&mut worker, 1, Stage::Held, Some(0));
         worker.options.about.weight = most;
         let lease = has(&mut worker, 0, Stage::Acquiring, Some(0));
         let own = worker.own.get_mut(&unit(0)).unwrap();

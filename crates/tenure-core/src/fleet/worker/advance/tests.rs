@@ -1,7 +1,9 @@
 //! Plan: who raises the alarm, and what whoever was not first makes of the board; until when a board is raised, and how soon again; what it is
 //! like where the store refuses that.
 use super::*;
+use crate::fleet::talk::FleetCommand;
 use crate::fleet::worker::alone::*;
+use crate::op::{Event, Machine};
 use crate::values::fence::Version;
 
 #[test]
@@ -111,6 +113,26 @@ fn who_may_not_write_the_board_can_leave_all_the_same() {
     assert!(!worker.is_stopping(), "the others are to be told yet");
     worker.wake_advance(at(100));
     worker.advanced(at(101), Err(StoreError::unsupported("denied")));
-    worker.wake_leaving(at(101));
+    worker.wake_advance(at(103));
+    worker.wake_leaving(at(103));
+    assert!(!worker.is_stopping(), "what is under way is waited for");
+    asked(&mut worker);
+    worker.advanced(at(104), Err(StoreError::unsupported("denied")));
+    worker.wake_leaving(at(104));
     assert!(worker.is_stopping());
+}
+
+#[test]
+fn l1_what_was_refused_before_a_session_began_or_a_worker_leaves_is_tried_at_once() {
+    let refused =
+        || Some(LastingRefusal::next(None, at(1), ttl().duration(), false).at_the_soonest(at(9000).held));
+    let (mut begins, mut leaves) = (led(1, true), led(1, true));
+    (begins.advance_refused, leaves.advance_refused) = (refused(), refused());
+    begins.life.session = None;
+    begins.follow_session(at(30));
+    leaves.step(at(30), Event::Command(FleetCommand::Leave));
+    for mut worker in [begins, leaves] {
+        worker.want_advance(at(30).held);
+        assert_eq!(worker.advance_wake_at(), Some(at(30).held));
+    }
 }

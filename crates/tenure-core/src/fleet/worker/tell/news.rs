@@ -109,7 +109,9 @@ impl Worker {
         let is_dropped = |name: &String, task: &Task| {
             matches!(task, Task::Await(_)) && !part.tasks.contains_key(name) && !came(name)
         };
-        before.to == part.to && before.tasks.iter().any(|(name, (_, task))| is_dropped(name, task))
+        // What an earlier planner has told it is over when it hears that there is another.
+        (&before.planner, before.to) == (&part.planner, part.to)
+            && before.tasks.iter().any(|(name, (_, task))| is_dropped(name, task))
     }
 
     /// Lists all again when somebody is to be told again: whether all is done by then shows whether all agree. Half of a pause passes between two such

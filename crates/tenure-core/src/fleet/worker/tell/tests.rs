@@ -408,4 +408,11 @@ fn whoever_waits_for_what_has_gone_elsewhere_is_told_that_it_is_not_its_own_any_
         assert_eq!(told.contains(&holder(2)), concerned, "{owner:?}: {told:?}");
         assert_eq!(tells(&mut worker, 102, &(listing, targets)), [], "once");
     }
+    // What an earlier planner told is over by itself.
+    let mut worker = led(2, true);
+    let (mut listing, targets) = planned(&worker, vec![(0, of(0), Status::Open, Some(Ok(0)))]);
+    let mut part = Part::new(Attachment { session: session(1), fence: Fence(7) }, Fence(7));
+    part.tasks.insert("u0".to_owned(), (Shows::of_tenure(Nonce(77)), Task::Await(holder(1))));
+    listing.parts.insert(fleet().part(&holder(2)).unwrap(), standing(&part));
+    assert!(!tells(&mut worker, 100, &(listing, targets)).contains(&holder(2)));
 }
