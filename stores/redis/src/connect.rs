@@ -90,8 +90,13 @@ impl RedisConnector {
     pub(crate) async fn line(&self, address: &ServerAddress) -> Result<ServerConnection, StoreError> {
         match tokio::time::timeout(self.config.timeout, self.examined(address)).await {
             Ok(line) => line,
-            Err(_) => Err(unconnected(&self.at(address), self.tls.is_some())),
+            Err(_) => Err(self.silent(address)),
         }
+    }
+
+    /// A server was not connected to in time.
+    pub(crate) fn silent(&self, address: &ServerAddress) -> StoreError {
+        unconnected(&self.at(address), self.tls.is_some())
     }
 
     /// A connection that receives what is published on a channel.

@@ -93,6 +93,14 @@ pub(crate) fn is_read_only(error: &RedisError) -> bool {
         || is_answer(error) && has_word(error.detail().unwrap_or_default(), "READONLY")
 }
 
+/// Whether the server refuses what another one that is named may do: a primary that is cut off, or that has just come back, and a node that was
+/// taken out of its cluster.
+pub(crate) fn is_turned_away(error: &RedisError) -> bool {
+    const WORDS: [&str; 3] = ["CLUSTERDOWN", "NOREPLICAS", "LOADING"];
+    let detail = error.detail().unwrap_or_default();
+    is_answer(error) && WORDS.iter().any(|word| error.code() == Some(word) || has_word(detail, word))
+}
+
 /// Whether one of the words that errors begin with stands there. Redis 6.2 tells the errors of a script's commands amid words of the script's
 /// own, with the mark of an error before them.
 fn has_word(says: &str, word: &str) -> bool {
@@ -191,6 +199,20 @@ mod tests {
         let kind = ErrorKind::Server(ServerErrorKind::ResponseError);
         let error = |says: &str| RedisError::from((kind, "An error", amid_words(says)));
         assert!(is_read_only(&error("READONLY")) && !is_read_only(&error("OOM")));
+        assert!(is_turned_away(&error("NOREPLICAS")) && !is_turned_away(&error("OOM")));
+    }
+
+    #[test]
+    fn what_another_server_may_do_is_told_apart() {
+        for (kind, is_so) in [
+            (ServerErrorKind::ClusterDown, true),
+            (ServerErrorKind::BusyLoading, true),
+            (ServerErrorKind::ReadOnly, false),
+            (ServerErrorKind::NoPerm, false),
+        ] {
+            let error = RedisError::from((ErrorKind::Server(kind), "An error"));
+            assert_eq!(is_turned_away(&error), is_so, "{error}");
+        }
     }
 
     #[test]

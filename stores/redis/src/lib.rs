@@ -60,6 +60,8 @@
 //! - Connections that end, hang or lose an answer: others are made. A write whose answer was lost is `Unknown`, and found out by the
 //!   next read; nothing is sent twice unless the server said that it did not do it.
 //! - A server that is stopped, restarted or full, and one that has forgotten the scripts. A password that is changed in its file.
+//! - A server that refuses writes while another one that is named takes them: a primary that is cut off from its replicas
+//!   (`min-replicas-to-write`), one that loads its data, a node that was taken out of its cluster. Others are asked, once a second at the most.
 //! - Its wall clock jumping: nothing here has a Redis expiry (TTL), and an age alone decides nothing. A process on the
 //!   server's own host shares that clock: each `Leases`, `Section` and `Worker` notices a jump that it lives to see. What begins within a ttl of a
 //!   jump ahead may take a live holder for dead; `ages=off` prevents that.

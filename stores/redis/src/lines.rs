@@ -4,16 +4,18 @@
 //! its redirections. Nothing that was sent is sent again, unless the server said that it did not do it.
 
 mod confirm;
+mod search;
 
 use crate::config::ServerAddress;
 use crate::connect::{RedisConnector, ServerConnection};
-use crate::error::{Call, failed, is_answer, is_read_only, unanswered, unconnected};
+use crate::error::{Call, failed, is_answer, is_read_only, is_turned_away, unanswered, unconnected};
 use crate::scripts::Invocation;
 use confirm::Confirmations;
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, Shared, select_ok};
+use futures_util::future::{BoxFuture, Shared};
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
+use search::{HEAD_START, first_of};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::StoreError;
@@ -24,6 +26,8 @@ use tokio::task::JoinHandle;
 const ROUNDS: usize = 8;
 /// How long to wait before a call is sent again that meets a slot on its way from one server to another.
 const AGAIN: Duration = Duration::from_millis(30);
+/// How long to wait before another server is looked for again, where none was found that serves.
+const SEARCH_AGAIN: Duration = Duration::from_secs(1);
 /// Which part of the time for a call is long to wait for an answer, and what always is.
 const PATIENCE: (u32, Duration) = (100, Duration::from_millis(100));
 
@@ -43,6 +47,12 @@ struct ConnectionState {
     attempt: Option<Attempt>,
     /// Who has the namespace, by what a server of the cluster said last.
     owner: Option<ServerAddress>,
+    /// A connection to the owner that is being made while whoever named it is asked.
+    following: Option<(ServerAddress, Attempt)>,
+    /// Who refused what others may do: the next attempt takes it last.
+    last: Option<ServerAddress>,
+    /// Until it ends, no other server is looked for.
+    pause: Option<JoinHandle<()>>,
     /// To whom calls go for what has left the owner already, while a slot is on its way.
     transferee: Option<Arc<ServerConnection>>,
 }
@@ -77,6 +87,7 @@ impl ConnectionManager {
         }
         let mut is_whole = false;
         let mut asked: Option<Arc<ServerConnection>> = None;
+        let mut trouble = None;
         for _ in 0..ROUNDS {
             let line = match asked.as_ref().map(Arc::clone).or_else(|| self.ready()) {
                 Some(line) => line,
@@ -90,7 +101,9 @@ impl ConnectionManager {
             };
             match error.kind() {
                 ErrorKind::Server(ServerErrorKind::NoScript) => is_whole = true,
-                ErrorKind::Server(ServerErrorKind::Moved) => self.follow(&line, &error),
+                ErrorKind::Server(ServerErrorKind::Moved) => {
+                    trouble = Box::pin(self.follow(&line, redirection(&line, &error))).await?;
+                }
                 ErrorKind::Server(ServerErrorKind::Ask) => {
                     is_whole = true;
                     asked = Some(Box::pin(self.transferee(&redirection(&line, &error))).await?);
@@ -101,14 +114,19 @@ impl ConnectionManager {
                     if is_read_only(&error) {
                         line.give_up();
                     }
+                    if is_turned_away(&error) {
+                        self.leave(&line);
+                    }
                     return Err(failed(&self.place, call, &error));
                 }
             }
         }
-        Err(StoreError::unavailable(format!(
-            "{}: the namespace is on its way from one server of the cluster to another; try again",
-            self.place
-        )))
+        Err(trouble.unwrap_or_else(|| {
+            StoreError::unavailable(format!(
+                "{}: the namespace is on its way from one server of the cluster to another; try again",
+                self.place
+            ))
+        }))
     }
 
     /// Asks the server that has the namespace for something about itself.
@@ -162,14 +180,12 @@ impl ConnectionManager {
             if let Some(line) = state.ready() {
                 return Ok(line);
             }
-            // All who waited for it may have gone before it ended: so it is asked, and not only looked at.
-            match state.attempt.as_ref().filter(|attempt| (*attempt).clone().now_or_never().is_none()) {
+            match state.attempt.as_ref().filter(|attempt| is_under_way(attempt)) {
                 Some(attempt) => attempt.clone(),
                 None => {
-                    let owner = state.owner.clone();
                     let (connector, shared) = (self.connector.clone(), Arc::clone(&self.state));
-                    let attempt = tokio::spawn(async move { connect(&connector, &shared, owner).await });
-                    state.attempt.insert(settled(attempt).boxed().shared()).clone()
+                    let attempt = attempted(async move { connect(&connector, &shared).await });
+                    state.attempt.insert(attempt).clone()
                 }
             }
         };
@@ -194,17 +210,56 @@ impl ConnectionManager {
         Ok(line)
     }
 
-    /// A server of the cluster has said who has the namespace.
-    fn follow(&self, line: &ServerConnection, error: &RedisError) {
+    /// A server of the cluster has said who has the namespace. Until that one answers, whoever said so is asked again, as another one may be
+    /// elected meanwhile. What is told is why it does not answer.
+    async fn follow(
+        &self,
+        line: &ServerConnection,
+        owner: ServerAddress,
+    ) -> Result<Option<StoreError>, StoreError> {
+        let attempt = {
+            let mut state = self.lock();
+            state.transferee = None;
+            if state.ready().is_some_and(|ready| ready.address == owner && owner != line.address) {
+                return Ok(None);
+            }
+            let under_way =
+                state.following.as_ref().filter(|(to, attempt)| *to == owner && is_under_way(attempt));
+            let attempt = under_way.map(|(_, attempt)| attempt.clone()).unwrap_or_else(|| {
+                let (connector, shared, owner) =
+                    (self.connector.clone(), Arc::clone(&self.state), owner.clone());
+                attempted(async move { reach(&connector, &shared, &owner).await })
+            });
+            state.owner = Some(owner.clone());
+            state.following = Some((owner.clone(), attempt.clone()));
+            attempt
+        };
+        match tokio::time::timeout(HEAD_START, attempt).await {
+            Ok(Ok(_)) => Ok(None),
+            Ok(Err(error)) => {
+                self.leave(line);
+                Err(error)
+            }
+            Err(_) => Ok(Some(self.connector.silent(&owner))),
+        }
+    }
+
+    /// A server does not do what another one may do. If others are named, the next call looks for one among them, but not again and again.
+    fn leave(&self, line: &ServerConnection) {
+        if self.connector.config.hosts.iter().all(|host| *host == line.address) {
+            return;
+        }
         let mut state = self.lock();
-        state.owner = Some(redirection(line, error));
-        state.transferee = None;
-        line.give_up();
+        if state.pause.as_ref().is_none_or(JoinHandle::is_finished) {
+            state.pause = Some(tokio::spawn(tokio::time::sleep(SEARCH_AGAIN)));
+            state.owner = None;
+            state.last = Some(line.address.clone());
+            line.give_up();
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, ConnectionState> {
-        // No code that can panic runs under the lock, so what it guards is whole.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.state)
     }
 
     /// The server's answer, or its refusal; the outer error is what happened to the connection.
@@ -247,30 +302,55 @@ async fn asking(connection: &mut MultiplexedConnection, command: &Cmd) -> Result
     answers.into_iter().next().unwrap_or(Value::Nil).extract_error()
 }
 
-/// Connects to whoever has the namespace; if that is not known or it does not answer, to whichever server of those that are named can
+/// Connects to whoever has the namespace; if that is not known or it does not answer soon, to whichever server of those that are named can
 /// be used, and answers first.
 async fn connect(
     connector: &RedisConnector,
     state: &Mutex<ConnectionState>,
-    owner: Option<ServerAddress>,
 ) -> Result<Arc<ServerConnection>, StoreError> {
-    let known = match &owner {
-        Some(owner) => connector.line(owner).await.ok(),
-        None => None,
+    let (owner, last) = {
+        let mut state = locked(state);
+        (state.owner.clone(), state.last.take())
     };
-    let is_lost = owner.is_some() && known.is_none();
-    let line = match known {
-        Some(line) => Ok(line),
-        None => {
-            let attempts = connector.config.hosts.iter().map(|host| Box::pin(connector.line(host)));
-            select_ok(attempts).await.map(|(line, _)| line)
-        }
-    };
-    let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-    if is_lost && state.owner == owner {
+    let line = first_of(connector, owner.as_ref(), last.as_ref()).await?;
+    let mut state = locked(state);
+    // The server that answers knows better.
+    if state.owner == owner && owner.as_ref() != Some(&line.address) {
         state.owner = None;
     }
-    Ok(Arc::clone(state.line.insert(Arc::new(line?))))
+    Ok(Arc::clone(state.line.insert(Arc::new(line))))
+}
+
+/// Connects to whoever is said to have the namespace, and sends calls there, unless that is another one by then.
+async fn reach(
+    connector: &RedisConnector,
+    state: &Mutex<ConnectionState>,
+    owner: &ServerAddress,
+) -> Result<Arc<ServerConnection>, StoreError> {
+    let line = Arc::new(connector.line(owner).await?);
+    let mut state = locked(state);
+    if state.owner.as_ref() == Some(owner) {
+        state.line = Some(Arc::clone(&line));
+        state.following = None;
+    }
+    Ok(line)
+}
+
+fn locked(state: &Mutex<ConnectionState>) -> MutexGuard<'_, ConnectionState> {
+    // No code that can panic runs under the lock, so what it guards is whole.
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// An attempt to connect that goes on without those who wait for it.
+fn attempted(
+    connecting: impl Future<Output = Result<Arc<ServerConnection>, StoreError>> + Send + 'static,
+) -> Attempt {
+    settled(tokio::spawn(connecting)).boxed().shared()
+}
+
+/// Whether it has no outcome yet. All who waited for it may have gone before it ended: so it is asked, and not only looked at.
+fn is_under_way(attempt: &Attempt) -> bool {
+    attempt.clone().now_or_never().is_none()
 }
 
 async fn settled(

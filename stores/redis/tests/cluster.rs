@@ -212,6 +212,69 @@ async fn a_failover_to_a_replica_is_followed_and_fences_grow_over_what_it_lost()
     assert!(after > before, "{after} after {before}");
 }
 
+/// One that stands still takes connections, and says nothing.
+#[tokio::test]
+async fn a_primary_that_stands_still_keeps_nobody_from_its_successor() {
+    let (primaries, replica) = with_a_replica().await;
+    let named: Vec<String> = primaries.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect();
+    let config = at(&format!("redis://{}", named.join(",")), "jobs").timeout(Duration::from_secs(5));
+    let (store, scribe) = (RedisStore::open(config.push(false)).await.unwrap(), Scribe::new());
+    let written = store.write(scribe.if_vacant(&key("k"), scribe.held(5))).await.unwrap();
+    let Outcome::Won { version, .. } = written else { panic!("{written:?}") };
+    until("it is replicated", || records(&replica) == "1").await;
+    primaries[0].signal("-STOP");
+    let read = tokio::time::timeout(Duration::from_millis(200), store.read(&key("k"))).await;
+    assert!(read.is_err(), "{read:?}");
+    until("the replica is elected", || on(&replica.url(), &["ROLE"]).starts_with("master")).await;
+    let renewing = at_last(async || store.write(scribe.unchanged(&key("k"), version, scribe.held(6))).await);
+    let renewed = tokio::time::timeout(Duration::from_secs(3), renewing).await;
+    assert!(matches!(renewed, Ok(Outcome::Won { .. })), "{renewed:?}");
+}
+
+/// It answers for ever that it has no slot.
+#[tokio::test]
+async fn a_server_that_was_taken_out_of_the_cluster_is_left() {
+    let (primaries, replica) = with_a_replica().await;
+    let url = format!("{},127.0.0.1:{}", primaries[0].url(), primaries[1].port);
+    let store = RedisStore::open(at(&url, "jobs").push(false)).await.unwrap();
+    let scribe = Scribe::new();
+    let written = store.write(scribe.if_vacant(&key("k"), scribe.held(5))).await.unwrap();
+    let Outcome::Won { version, .. } = written else { panic!("{written:?}") };
+    assert_eq!(on(&replica.url(), &["CLUSTER", "FAILOVER"]), "OK");
+    let is_replica = || on(&primaries[0].url(), &["ROLE"]).starts_with("slave");
+    until("it follows its successor", is_replica).await;
+    assert_eq!(on(&primaries[0].url(), &["CLUSTER", "RESET", "HARD"]), "OK");
+    let error = store.read(&key("k")).await.unwrap_err();
+    assert!(error.is_passing() && error.to_string().contains("CLUSTERDOWN"), "{error}");
+    let renewing = at_last(async || store.write(scribe.unchanged(&key("k"), version, scribe.held(6))).await);
+    let renewed = tokio::time::timeout(Duration::from_secs(10), renewing).await;
+    assert!(matches!(renewed, Ok(Outcome::Won { .. })), "{renewed:?}");
+}
+
+/// As in a container that announces an address of its own network.
+#[tokio::test]
+async fn an_owner_that_can_not_be_reached_is_told_with_its_remedy() {
+    let member = || {
+        let bus = tenure_ports::unused_port().unwrap();
+        let settings = "--cluster-enabled yes --cluster-node-timeout 60000";
+        (Server::start(&format!("{settings} --cluster-port {bus}")), bus.to_string())
+    };
+    let ((owner, bus), (other, _)) = (member(), member());
+    owner.cli(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+    other.cli(&["CLUSTER", "MEET", "127.0.0.1", &owner.port.to_string(), &bus]);
+    let is_up = || on(&other.url(), &["CLUSTER", "INFO"]).contains("cluster_state:ok");
+    until("the cluster is up", is_up).await;
+    owner.cli(&["CONFIG", "SET", "cluster-announce-ip", "10.255.255.1"]);
+    let is_told = || on(&other.url(), &["CLUSTER", "NODES"]).contains("10.255.255.1");
+    until("it is known by its announced address", is_told).await;
+    let error = RedisStore::open(at(&other.url(), "jobs").push(false)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert!(
+        error.to_string().contains("10.255.255.1") && error.to_string().contains("plain=accept"),
+        "{error}"
+    );
+}
+
 /// How many records the replica has, though it would send others to its primary.
 fn records(replica: &Server) -> String {
     let answer = std::process::Command::new("redis-cli")

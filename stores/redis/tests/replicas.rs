@@ -3,7 +3,8 @@
 //! Plan: with `wait`, a write counts only once a replica has it, also if calls go elsewhere by then, and in a cluster. Whatever could
 //! resolve it waits as well: a read, or a write whose refusal shows it. So it is after a write that was given up, also if it arrives
 //! late. A replica that lags and is promoted has lost leases, and their fences are exceeded all the same; so they are on a server of any
-//! language. A failover that a sentinel decides is followed.
+//! language. A failover that a sentinel decides is followed. A primary that takes no writes is left for one that does, and where there is none, it is
+//! not left again and again.
 
 #![allow(
     clippy::unwrap_used,
@@ -268,6 +269,38 @@ async fn a_failover_loses_leases_but_fences_grow() {
     let Ok(Outcome::Won { fence: second, .. }) = again else { panic!("the lease was not lost: {again:?}") };
     assert!(second > first, "{second} after {first}");
     assert_eq!(store.read(&lost).await.unwrap(), None, "what lagged is gone");
+}
+
+/// It refuses writes for ever, and says nothing of the one that was promoted.
+#[tokio::test]
+async fn a_primary_that_takes_no_writes_is_left_for_one_that_does() {
+    let primary = Server::start("--min-replicas-to-write 0 --repl-diskless-sync-delay 0");
+    let proxy = Proxy::before(primary.port).await;
+    let replica = replica_of(primary.port).await;
+    let [alone, both] = [proxy.url(), format!("{},127.0.0.1:{}", proxy.url(), replica.port)];
+    let (scribe, key) = (Scribe::new(), Key::new("k").unwrap());
+    let stores = [
+        RedisStore::open(at(&alone, "jobs").push(false)).await.unwrap(),
+        RedisStore::open(at(&both, "jobs").push(false)).await.unwrap(),
+    ];
+    let written = stores[0].write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap();
+    let Outcome::Won { version, .. } = written else { panic!("{written:?}") };
+    until("it is replicated", || replica.cli(&["HLEN", "tenure:{jobs}:records"]) == "1").await;
+    primary.cli(&["CONFIG", "SET", "min-replicas-to-write", "2"]);
+    // No other one takes writes yet.
+    for (store, most) in stores.iter().zip([0, 3]) {
+        let before = proxy.connections();
+        for _ in 0..100 {
+            let error = store.write(scribe.unchanged(&key, version, scribe.held(6))).await.unwrap_err();
+            assert!(error.is_passing() && error.to_string().contains("NOREPLICAS"), "{error}");
+        }
+        assert!(proxy.connections() - before <= most, "it is looked for again and again");
+    }
+    replica.cli(&["REPLICAOF", "NO", "ONE"]);
+    let store = &stores[1];
+    let renewing = at_last(async || store.write(scribe.unchanged(&key, version, scribe.held(6))).await);
+    let renewed = tokio::time::timeout(Duration::from_secs(10), renewing).await;
+    assert!(matches!(renewed, Ok(Outcome::Won { .. })), "{renewed:?}");
 }
 
 /// A sentinel is no server of records; what it decides is found by asking the servers themselves.

@@ -4,10 +4,10 @@
 //! nothing written. A write that was given up may still arrive, whenever the network delivers it. So from the first such write on,
 //! replicas confirm whatever is shown, too, as it may be of that write.
 
-use super::ConnectionManager;
+use super::{ConnectionManager, redirection};
 use crate::config::RedisConfig;
 use crate::connect::ServerConnection;
-use crate::error::Call;
+use crate::error::{Call, is_turned_away};
 use crate::scripts::Invocation;
 use redis::{ErrorKind, ServerErrorKind, Value};
 use std::sync::Arc;
@@ -92,8 +92,11 @@ impl ConnectionManager {
         let marked = self.send(line, Call::Read, &write, false).await?;
         if let Err(error) = marked {
             match error.kind() {
-                ErrorKind::Server(ServerErrorKind::Moved) => self.follow(line, &error),
+                ErrorKind::Server(ServerErrorKind::Moved) => {
+                    self.follow(line, redirection(line, &error)).await?;
+                }
                 ErrorKind::Server(ServerErrorKind::ReadOnly) => line.give_up(),
+                _ if is_turned_away(&error) => self.leave(line),
                 _ => {}
             }
             return Err(StoreError::unavailable(format!(

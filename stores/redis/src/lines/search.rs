@@ -1,0 +1,91 @@
+//! To whom a connection is made: who has the namespace goes first, and who refuses everything goes last.
+
+use crate::config::ServerAddress;
+use crate::connect::{RedisConnector, ServerConnection};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use std::time::Duration;
+use tenure_core::StoreError;
+use tokio::time::sleep;
+
+/// How long who is said to have the namespace is waited for alone. A server that is dead, or stopped, says nothing.
+pub(super) const HEAD_START: Duration = Duration::from_millis(250);
+
+/// Whom to try at the same time, and how long to wait for them before others are tried besides.
+#[derive(Debug, PartialEq, Eq)]
+struct Rank<'a> {
+    servers: Vec<&'a ServerAddress>,
+    patience: Duration,
+}
+
+/// In which order servers are tried. The last one refused what others may do: it has to do where no other can be used.
+fn ranks<'a>(
+    named: &'a [ServerAddress],
+    owner: Option<&'a ServerAddress>,
+    last: Option<&'a ServerAddress>,
+    timeout: Duration,
+) -> [Rank<'a>; 3] {
+    let others = named.iter().filter(|server| ![owner, last].contains(&Some(*server)));
+    let last = last.filter(|last| named.contains(last) && owner != Some(*last));
+    [
+        Rank { servers: owner.into_iter().collect(), patience: HEAD_START.min(timeout / 4) },
+        Rank { servers: others.collect(), patience: timeout / 2 },
+        Rank { servers: last.into_iter().collect(), patience: Duration::MAX },
+    ]
+}
+
+/// A connection to the first server that answers and can be used. Each rank is tried once those before it have failed, or have had their time.
+pub(super) async fn first_of(
+    connector: &RedisConnector,
+    owner: Option<&ServerAddress>,
+    last: Option<&ServerAddress>,
+) -> Result<ServerConnection, StoreError> {
+    let mut attempts = FuturesUnordered::new();
+    let mut failure = None;
+    for rank in ranks(&connector.config.hosts, owner, last, connector.config.timeout) {
+        attempts.extend(rank.servers.into_iter().map(|server| connector.line(server)));
+        let mut others = std::pin::pin!(sleep(rank.patience));
+        loop {
+            tokio::select! {
+                done = attempts.next() => match done {
+                    Some(Ok(line)) => return Ok(line),
+                    Some(Err(error)) => failure = Some(error),
+                    None => break,
+                },
+                () = &mut others => break,
+            }
+        }
+    }
+    // A URL names one server at least.
+    Err(failure.unwrap_or_else(|| StoreError::unavailable("no Redis server is named")))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: the order in which servers are tried, whoever is known of them, and how long each waits for those before.
+    use super::*;
+
+    #[test]
+    fn who_has_the_namespace_is_tried_first_and_who_refuses_last() {
+        let [a, b, c] = ["a", "b", "c"].map(|name| ServerAddress::parse(name).unwrap());
+        let named = [a.clone(), b.clone()];
+        let timeout = Duration::from_secs(4);
+        for (owner, last, order) in [
+            (None, None, [vec![], vec![&a, &b], vec![]]),
+            (Some(&c), None, [vec![&c], vec![&a, &b], vec![]]),
+            (Some(&a), None, [vec![&a], vec![&b], vec![]]),
+            (None, Some(&a), [vec![], vec![&b], vec![&a]]),
+            (Some(&b), Some(&a), [vec![&b], vec![], vec![&a]]),
+            // It is no longer of the cluster.
+            (None, Some(&c), [vec![], vec![&a, &b], vec![]]),
+            // It has the namespace again.
+            (Some(&a), Some(&a), [vec![&a], vec![&b], vec![]]),
+        ] {
+            let found = ranks(&named, owner, last, timeout);
+            assert_eq!(found.map(|rank| rank.servers), order, "{owner:?}, {last:?}");
+        }
+        let patience = |timeout| ranks(&named, None, None, timeout).map(|rank| rank.patience);
+        assert_eq!(patience(timeout), [HEAD_START, Duration::from_secs(2), Duration::MAX]);
+        assert_eq!(patience(Duration::from_millis(100))[0], Duration::from_millis(25));
+    }
+}
