@@ -1,5 +1,6 @@
 //! Parts that several stores are made of, for whoever writes another one.
 
+mod aside;
 mod call;
 mod columns;
 mod login;
@@ -11,6 +12,7 @@ mod subscribers;
 #[cfg(feature = "tls")]
 mod tls;
 
+pub use aside::aside;
 pub use call::Call;
 pub use columns::{Columns, fence_column};
 pub use login::{check_login, check_nobody};

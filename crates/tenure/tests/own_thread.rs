@@ -1,6 +1,6 @@
 //! Leases are renewed on a thread of tenure's own. In real time, with a short ttl.
 //!
-//! Plan: a runtime of one thread that is blocked for 4 ttls loses nothing; what is dropped as `main` ends, leases or ranges, is given back before it has ended;
+//! Plan: a runtime of one thread that is blocked for 4 ttls loses nothing, nor do files that hang while other stores are opened; what is dropped as `main` ends, leases or ranges, is given back before it has ended;
 //! a body that blocks its runtime keeps its key no longer than was said; whoever looks at what is told keeps nobody from telling; without a
 //! runtime, leases start; when the runtime that leases were to be renewed on ends, whoever asks is told, and nobody waits.
 #![allow(clippy::unwrap_used, reason = "a test")]
@@ -39,6 +39,30 @@ fn a_runtime_that_is_blocked_for_four_ttls_loses_nothing() {
         let rival = builder(&store).start().unwrap();
         assert!(matches!(rival.try_acquire("attached").await, Err(AcquireError::Held(_))));
         assert!(attached.release().await && alone.release().await);
+    });
+}
+
+/// As on a network mount that hangs.
+#[cfg(all(unix, feature = "etcd", feature = "postgres", feature = "redis"))]
+#[test]
+fn l4_files_that_hang_while_other_stores_are_opened_cost_no_lease() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("ca.pem").display().to_string();
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    runtime().block_on(async {
+        let leases = builder(&tenure::memory()).start().unwrap();
+        let guard = leases.acquire("k").await.unwrap();
+        for url in [
+            format!("rediss://127.0.0.1:1/?timeout-ms=500&ca={pipe}"),
+            format!("etcds://127.0.0.1:1/p?timeout-ms=500&ca={pipe}"),
+            format!("postgres://u@127.0.0.1:1/d?timeout-ms=500&sslrootcert={pipe}"),
+        ] {
+            let opening = tokio::spawn(async move { tenure::open(&url).await.unwrap_err().to_string() });
+            tokio::time::sleep(TTL * 2).await;
+            assert!(guard.is_held());
+            let text = opening.await.unwrap();
+            assert!(text.contains("takes longer than 500ms"), "{text}");
+        }
     });
 }
 

@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 use tenure_core::op::{Freshness, Listed, Outcome, Write};
 use tenure_core::{Fence, Key, Record, StoreError, Stored, Version};
-use tenure_store::parts::end_of_prefix;
+use tenure_store::parts::{aside, end_of_prefix};
 use tenure_store::{Capabilities, Changes, Image, Inspection, Store};
 
 /// Records below one prefix of an etcd cluster. Clones share their connections.
@@ -32,7 +32,9 @@ impl EtcdStore {
     /// Nothing is changed, so nothing is left behind.
     pub async fn open(config: EtcdConfig) -> Result<Self, StoreError> {
         config.check()?;
-        let lines = MemberChannels::new(&config)?;
+        let (limit, settings) = (config.timeout, config.clone());
+        let reading = move || MemberChannels::new(&settings);
+        let lines = aside("reading the files of ca=, cert= and key=", limit, reading).await?;
         let key = pair::below(&config.prefix, "");
         let range_end = end_of_prefix(&key).unwrap_or_default();
         let question = RangeRequest { key, range_end, limit: 1, keys_only: true, ..RangeRequest::default() };

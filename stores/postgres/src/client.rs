@@ -6,6 +6,7 @@ use crate::sql::{MendSql, ReadSql, WriteSql};
 use std::sync::Mutex;
 use tenure_store::Capabilities;
 use tenure_store::parts::Teller;
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 pub(crate) struct PostgresClient {
     pub(crate) lines: Lines,
@@ -15,6 +16,8 @@ pub(crate) struct PostgresClient {
     pub(crate) channel: String,
     pub(crate) tells_ages: bool,
     pub(crate) config: PostgresConfig,
+    /// For the connection that listens.
+    pub(crate) tls: Option<MakeRustlsConnect>,
     pub(crate) id: String,
     pub(crate) capabilities: Capabilities,
     pub(crate) listener: Mutex<Option<Teller>>,

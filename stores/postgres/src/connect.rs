@@ -21,7 +21,7 @@ pub(crate) type ConnectionPlace = Option<Arc<OwnedSemaphorePermit>>;
 #[derive(Clone)]
 pub(crate) struct PostgresConnector {
     config: PostgresConfig,
-    tls: Option<MakeRustlsConnect>,
+    pub(crate) tls: Option<MakeRustlsConnect>,
     /// Hosts that take no options at a start: poolers.
     without_options: Arc<Mutex<BTreeSet<String>>>,
 }

@@ -15,6 +15,7 @@ use tenure_core::StoreError;
 use tokio::sync::Semaphore;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error, Row};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// How often a statement is sent again that the server has rolled back for the sake of another transaction.
 const ROUNDS: usize = 16;
@@ -50,6 +51,14 @@ impl Lines {
         config.check()?;
         let lanes = Arc::new(OwnConnections::new(config)?);
         Ok(Lines { source: ConnectionSource::Own(lanes), place: config.place(), timeout: config.timeout })
+    }
+
+    /// What speaks TLS on connections of its own.
+    pub(crate) fn tls(&self) -> Option<MakeRustlsConnect> {
+        match &self.source {
+            ConnectionSource::Own(lanes) => lanes.connector.tls.clone(),
+            ConnectionSource::Pool(_) => None,
+        }
     }
 
     /// The server, the database and the schema, without secrets.

@@ -8,7 +8,6 @@
 //! would go on to share the lock after everybody has gone.
 
 use crate::config::PostgresConfig;
-use crate::connect::tls;
 use crate::hosts::reach;
 use crate::proof::Proof;
 use std::future::poll_fn;
@@ -58,9 +57,11 @@ fn hint(text: &str) -> Hint {
 }
 
 /// Begins to listen, in the background, on the runtime of whoever asks.
-pub(crate) fn start(config: PostgresConfig, channel: String) -> Result<Teller, StoreError> {
-    // Once: whoever renews leases on this thread is not to wait for a file with each new connection.
-    let tls = tls(&config)?;
+pub(crate) fn start(
+    config: PostgresConfig,
+    tls: Option<MakeRustlsConnect>,
+    channel: String,
+) -> Result<Teller, StoreError> {
     let runtime = tokio::runtime::Handle::try_current()
         .map_err(|_| StoreError::unavailable("listening for changes needs a tokio runtime; poll instead"))?;
     let listen = |told: Subscribers| async move { listen_on(&config, tls.as_ref(), &channel, &told).await };

@@ -2,6 +2,7 @@
 
 use crate::client::PostgresClient;
 use crate::config::PostgresConfig;
+use crate::connect::tls;
 use crate::guard::SqlGuard;
 use crate::lines::Lines;
 use crate::listen;
@@ -12,7 +13,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use tenure_core::op::{Freshness, Listed, Outcome, Write};
 use tenure_core::{Fence, Key, Record, StoreError, Stored, Version};
+use tenure_store::parts::aside;
 use tenure_store::{Capabilities, Changes, Image, Inspection, Store};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// Records in one schema of a PostgreSQL database. Clones share their connections.
 #[derive(Clone)]
@@ -31,7 +34,8 @@ impl PostgresStore {
     /// # Cancel safety
     /// Nothing is changed, so nothing is left behind.
     pub async fn open(config: PostgresConfig) -> Result<Self, StoreError> {
-        Self::start(Lines::open(&config)?, config).await
+        let lines = opened(&config).await?;
+        Self::start(lines.tls(), lines, config).await
     }
 
     /// Opens the store over a pool of the caller's own, whose connections, limits and TLS are used, and no others but for
@@ -50,7 +54,11 @@ impl PostgresStore {
     /// As [`Self::open`].
     pub async fn with_pool(pool: Pool, config: PostgresConfig) -> Result<Self, StoreError> {
         config.check_beside_pool()?;
-        Self::start(Lines::of(pool, &config), config).await
+        let tls = match config.push {
+            true => beside(&config, tls).await?,
+            false => None,
+        };
+        Self::start(tls, Lines::of(pool, &config), config).await
     }
 
     /// Makes the schema and its tables, or brings them up to date, in one transaction. False if they were so already. The role needs
@@ -62,10 +70,14 @@ impl PostgresStore {
     /// # Cancel safety
     /// All is made, or nothing.
     pub async fn migrate(config: &PostgresConfig) -> Result<bool, StoreError> {
-        schema::migrate(&Lines::open(config)?, &config.schema).await
+        schema::migrate(&opened(config).await?, &config.schema).await
     }
 
-    async fn start(lines: Lines, config: PostgresConfig) -> Result<Self, StoreError> {
+    async fn start(
+        tls: Option<MakeRustlsConnect>,
+        lines: Lines,
+        config: PostgresConfig,
+    ) -> Result<Self, StoreError> {
         let id = schema::examine(&lines, &config.schema).await?;
         let channel = format!("tenure_{}", config.schema);
         let (tells_ages, capabilities) = (config.attested_ages, config.capabilities());
@@ -77,6 +89,7 @@ impl PostgresStore {
             channel,
             tells_ages,
             config,
+            tls,
             id,
             capabilities,
             listener: Mutex::default(),
@@ -107,6 +120,20 @@ impl PostgresStore {
     pub fn guard(&self, key: &Key, fence: Fence) -> SqlGuard {
         SqlGuard::new(&self.inner.config.schema, key.clone(), fence)
     }
+}
+
+/// Lines of the store's own.
+async fn opened(config: &PostgresConfig) -> Result<Lines, StoreError> {
+    beside(config, Lines::open).await
+}
+
+/// What is made of the configuration and the files that it names, which are not read on the thread that renews leases.
+async fn beside<T: Send + 'static>(
+    config: &PostgresConfig,
+    make: fn(&PostgresConfig) -> Result<T, StoreError>,
+) -> Result<T, StoreError> {
+    let (limit, config) = (config.timeout, config.clone());
+    aside("reading the file of sslrootcert=", limit, move || make(&config)).await
 }
 
 impl fmt::Debug for PostgresStore {
@@ -170,7 +197,8 @@ impl Store for PostgresStore {
         if let Some(changes) = listener.as_ref().and_then(|running| running.subscribe(prefix)) {
             return Ok(changes);
         }
-        let started = listen::start(self.inner.config.clone(), self.inner.channel.clone())?;
+        let started =
+            listen::start(self.inner.config.clone(), self.inner.tls.clone(), self.inner.channel.clone())?;
         let over = || StoreError::unavailable("the runtime is about to end; poll instead");
         listener.insert(started).subscribe(prefix).ok_or_else(over)
     }

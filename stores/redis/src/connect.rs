@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use tenure_core::StoreError;
-use tenure_store::parts::{Silence, tls_client};
+use tenure_store::parts::{Silence, aside, tls_client};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -78,12 +78,15 @@ impl ServerConnection {
 }
 
 impl RedisConnector {
-    pub(crate) fn new(config: RedisConfig) -> Result<RedisConnector, StoreError> {
-        let tls = match config.tls {
-            true => Some(tls_client(&config.place(), config.authority.as_deref(), "ca")?),
-            false => None,
-        };
-        Ok(RedisConnector { config, tls: tls.map(|client| TlsConnector::from(Arc::new(client))) })
+    /// Reads what the configuration names.
+    pub(crate) async fn open(config: &RedisConfig) -> Result<RedisConnector, StoreError> {
+        if !config.tls {
+            return Ok(RedisConnector { config: config.clone(), tls: None });
+        }
+        let (place, authority) = (config.place(), config.authority.clone());
+        let read = move || tls_client(&place, authority.as_deref(), "ca");
+        let client = aside("reading the authorities of ca=", config.timeout, read).await?;
+        Ok(RedisConnector { config: config.clone(), tls: Some(TlsConnector::from(Arc::new(client))) })
     }
 
     /// A connection to a server that was examined, within the time for a call.

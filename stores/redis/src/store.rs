@@ -48,7 +48,7 @@ impl RedisStore {
     }
 
     async fn opened(config: RedisConfig) -> Result<Self, StoreError> {
-        let lines = Arc::new(ConnectionManager::new(RedisConnector::new(config.clone())?));
+        let lines = Arc::new(ConnectionManager::new(RedisConnector::open(&config).await?));
         let name = |what: &str| config.name(what);
         let scripts = Scripts::new();
         let Some(id) = examine(&lines, &scripts, &config).await? else {
@@ -103,7 +103,7 @@ impl RedisStore {
         let (limit, place) = (config.timeout + config.timeout / 2, config.place());
         let config = config.create(false);
         let looking = async {
-            let lines = ConnectionManager::new(RedisConnector::new(config.clone())?);
+            let lines = ConnectionManager::new(RedisConnector::open(&config).await?);
             let id = examine(&lines, &Scripts::new(), &config).await?;
             Ok(if id.is_some() { None } else { Some(inspect(&lines).await) })
         };
