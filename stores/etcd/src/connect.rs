@@ -3,7 +3,7 @@
 //! All calls go to one member for as long as it answers. Whoever meets a failure there moves on to the next one in the ring, for all:
 //! so a member that failed is asked again only after all others failed, too.
 
-use crate::auth::Passes;
+use crate::auth::{Pass, Passes};
 use crate::config::{EtcdConfig, Tls};
 use crate::error::{AttemptError, Call};
 use crate::unary::unary;
@@ -211,7 +211,7 @@ impl MemberChannels {
         answer.map_err(|status| {
             let fault = AttemptError::of(&self.place, &status);
             if matches!(fault, AttemptError::Pass(_)) {
-                self.passes.refused(&pass);
+                self.refused(&pass);
             }
             fault
         })
@@ -246,12 +246,12 @@ impl MemberChannels {
         answers
     }
 
-    /// A watch, as `create` says. Its member is left, for all, if it can't be opened, or the turn is told that it went wrong. A subscriber
-    /// that goes meanwhile tells nothing of the member.
+    /// A watch, as `create` says, and the pass by which it was asked for. Its member is left, for all, if it can't be opened, or the turn is told
+    /// that it went wrong. A subscriber that goes meanwhile tells nothing of the member.
     pub(crate) async fn watch(
         &self,
         create: WatchRequest,
-    ) -> Result<(Streaming<WatchResponse>, MemberTurn<'_>), StoreError> {
+    ) -> Result<(Streaming<WatchResponse>, Pass, MemberTurn<'_>), StoreError> {
         let mut turn = self.turn();
         turn.stays = true;
         let opening = async {
@@ -267,21 +267,29 @@ impl MemberChannels {
                 .await
                 .map_err(|error| AttemptError::of(&self.place, &tonic::Status::from_error(error.into())))?;
             let stream = grpc.streaming(request, PathAndQuery::from_static(path::WATCH), codec).await;
-            stream.map(tonic::Response::into_inner).map_err(|status| {
-                let fault = AttemptError::of(&self.place, &status);
-                if matches!(fault, AttemptError::Pass(_)) {
-                    self.passes.refused(&pass);
+            match stream {
+                Ok(stream) => Ok((stream.into_inner(), pass)),
+                Err(status) => {
+                    let fault = AttemptError::of(&self.place, &status);
+                    if matches!(fault, AttemptError::Pass(_)) {
+                        self.refused(&pass);
+                    }
+                    Err(fault)
                 }
-                fault
-            })
+            }
         };
         let fault = match tokio::time::timeout(self.timeout, opening).await {
-            Ok(Ok(stream)) => return Ok((stream, turn)),
+            Ok(Ok((stream, pass))) => return Ok((stream, pass, turn)),
             Ok(Err(fault)) => fault,
             Err(_) => AttemptError::unanswered(&self.place, false),
         };
         turn.went_wrong();
         Err(fault.into_error(Call::Read))
+    }
+
+    /// A pass was not accepted.
+    pub(crate) fn refused(&self, pass: &Pass) {
+        self.passes.refused(pass);
     }
 
     /// Whether calls still go to this member.

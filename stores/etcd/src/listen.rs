@@ -59,6 +59,8 @@ enum Course {
     On,
     /// To be opened again.
     Over,
+    /// The same with another pass: a message of the watch refuses one that is over.
+    Refused,
 }
 
 impl PrefixWatch<'_> {
@@ -70,12 +72,17 @@ impl PrefixWatch<'_> {
             start_revision: self.next,
         };
         let create = WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) };
-        let (mut stream, turn) = self.inner.lines.watch(create).await?;
+        let (mut stream, pass, turn) = self.inner.lines.watch(create).await?;
         let mut stood = false;
         while let Ok(Some(told)) = stream.message().await {
             stood |= !told.canceled;
-            if self.take(told) == Course::Over {
-                return Ok(stood);
+            match self.take(told) {
+                Course::On => {}
+                Course::Over => return Ok(stood),
+                Course::Refused => {
+                    self.inner.lines.refused(&pass);
+                    return Ok(stood);
+                }
             }
         }
         // A stream that fails tells of its member.
@@ -85,12 +92,13 @@ impl PrefixWatch<'_> {
 
     fn take(&mut self, told: WatchResponse) -> Course {
         let revision = told.header.map_or(0, |header: ResponseHeader| header.revision);
+        if told.canceled && told.compact_revision == 0 {
+            // Some versions say that a right is missing, whatever is wrong with the pass.
+            return Course::Refused;
+        }
         if told.compact_revision > 0 || (told.created && revision + 1 < self.next) {
             // What came between is gone; or the cluster is an older copy, or this member is behind: begin with now.
             self.next = 0;
-            return Course::Over;
-        }
-        if told.canceled {
             return Course::Over;
         }
         if told.created && self.next == 0 {

@@ -1,7 +1,7 @@
 //! Opening, and what is refused: each error names the place and the remedy, comes soon, and repeats no password.
 //!
 //! Plan: no server, one that never answers, one that is not etcd; unknown authority, another name, plain text and TLS mixed up, a client
-//! certificate; no user, wrong password, no right, a pass that is not good any more, or has expired; a silent
+//! certificate; no user, wrong password, no right, a pass that is not good any more, also for a watch alone, or has expired; a silent
 //! member that is asked for one; a password that was changed, and one whose file hangs; a full
 //! cluster.
 
@@ -20,6 +20,7 @@ use std::io::ErrorKind::ConnectionRefused;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::Duration;
+use tenure_core::op::Hint;
 use tenure_core::{ErrorKind, Key, StoreError};
 use tenure_etcd::{EtcdConfig, EtcdStore, Tls};
 use tenure_store::{Outcome, Store};
@@ -249,6 +250,23 @@ async fn a_pass_that_has_expired_is_replaced() {
         let outcome = store.write(scribe.if_vacant(&key, scribe.vacant(fence))).await.unwrap();
         assert!(matches!(outcome, Outcome::Won { .. }), "{outcome:?}");
     }
+}
+
+/// It makes no call that would find out.
+#[tokio::test]
+async fn who_only_listens_has_a_pass_that_has_expired_replaced() {
+    let cluster = Cluster::with(&["--auth-token-ttl", "1"]).await;
+    ask_who(&cluster);
+    let listener = EtcdStore::open(at(&cluster.url().replace("//", "//app:hush-app@"))).await.unwrap();
+    let forgotten = async {
+        while !cluster.log(0).contains("deleted a simple token") {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(LONG, forgotten).await.expect("etcd forgets no pass");
+    let mut changes = listener.changed("").unwrap();
+    let told = tokio::time::timeout(LONG / 3, changes.recv()).await;
+    assert_eq!(told.expect("it is never let in"), Some(Hint::Any));
 }
 
 #[tokio::test]
