@@ -109,6 +109,16 @@ async fn add_failover(info: &Info, lines: &ConnectionManager, found: &mut Inspec
     } else {
         found.fine(ABOUT, "no replicas, so there is nothing to fail over to");
     }
+    let primaries: Vec<String> = lines.primaries().await.iter().map(ToString::to_string).collect();
+    if primaries.len() > 1 {
+        found.hazard(
+            ABOUT,
+            format!(
+                "{} are primaries, and each process uses the one that answers first: {TWO}; name one primary and its own replicas",
+                primaries.join(" and ")
+            ),
+        );
+    }
     // Sentinels talk to each other by this channel of each server that they watch.
     let mut ask = Cmd::new();
     ask.arg("PUBSUB").arg("NUMSUB").arg("__sentinel__:hello");

@@ -53,7 +53,8 @@
 //! **Cluster**: name some of its nodes, with commas between. All keys of a namespace have the hash tag `{NAMESPACE}`, so they are in one
 //! slot and on one primary, which is found and followed when it changes. While that slot is moved, calls are `Unavailable` for the
 //! moment at which some of its three keys have moved and others have not. **Primary and replicas**: name them all; the primary is found,
-//! also after a failover by Sentinel. Sentinels themselves aren't asked, and one that is named as a server is refused.
+//! also after a failover by Sentinel. Sentinels themselves aren't asked, and one that is named as a server is refused. Of several primaries the
+//! first to answer is used, so two processes may use two: `tenure doctor` tells that.
 //!
 //! # What it survives
 //!

@@ -2,7 +2,7 @@
 //!
 //! Plan: a namespace has one id, whoever opens it first; others' keys and a newer layout are left alone; wrong user, password,
 //! database, authority, name in the certificate; no server, one that never answers, one that isn't Redis; a replica, also beside its
-//! primary; servers that evict, also while they do; a full one; a user with the documented rights, and with fewer; namespaces beside
+//! primary; several primaries; servers that evict, also while they do; a full one; a user with the documented rights, and with fewer; namespaces beside
 //! each other; a password file that hangs.
 
 #![allow(
@@ -171,6 +171,28 @@ async fn a_replica_is_refused_and_beside_its_primary_passed_over() {
     let written = store.write(scribe.if_vacant(&Key::new("b").unwrap(), scribe.held(5))).await;
     assert!(matches!(written, Ok(Outcome::Won { .. })), "{written:?}");
     assert_eq!(store.list_all("").await.unwrap().len(), 2);
+}
+
+/// Whoever opens them may get either.
+#[tokio::test]
+async fn several_primaries_are_told_as_a_hazard() {
+    let (one, other) = (Server::start(""), Server::start(""));
+    let hazards = async |url: String| {
+        let store = RedisStore::open(at(&url, "jobs").push(false)).await.unwrap();
+        let found = store.inspect().await;
+        found
+            .hazards()
+            .filter(|hazard| hazard.contains("are primaries"))
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let both = hazards(format!("{},127.0.0.1:{}", one.url(), other.port)).await;
+    assert_eq!(both.len(), 1, "{both:?}");
+    assert!([&one, &other].iter().all(|server| both[0].contains(&server.port.to_string())), "{both:?}");
+    assert_eq!(hazards(one.url()).await, Vec::<String>::new());
+    assert_eq!(hazards(format!("{},localhost:{}", one.url(), one.port)).await, Vec::<String>::new());
+    other.cli(&["REPLICAOF", "127.0.0.1", &one.port.to_string()]);
+    assert_eq!(hazards(format!("{},127.0.0.1:{}", one.url(), other.port)).await, Vec::<String>::new());
 }
 
 #[tokio::test]

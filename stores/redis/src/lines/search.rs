@@ -1,9 +1,13 @@
 //! To whom a connection is made: who has the namespace goes first, and who refuses everything goes last.
 
+use super::ConnectionManager;
 use crate::config::ServerAddress;
-use crate::connect::{RedisConnector, ServerConnection};
+use crate::connect::{RedisConnector, ServerConnection, info_field};
 use futures_util::StreamExt;
+use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::StoreError;
 use tokio::time::sleep;
@@ -58,6 +62,24 @@ pub(super) async fn first_of(
     }
     // A URL names one server at least.
     Err(failure.unwrap_or_else(|| StoreError::unavailable("no Redis server is named")))
+}
+
+impl ConnectionManager {
+    /// The named servers that are primaries, of no cluster. One that has several names is there once.
+    pub(crate) async fn primaries(&self) -> Vec<ServerAddress> {
+        let named = &self.connector.config.hosts;
+        let runs = join_all(named.iter().map(|server| self.run_of_primary(server))).await;
+        let mut seen = BTreeSet::new();
+        let named = named.iter().zip(runs);
+        named.filter_map(|(server, run)| seen.insert(run?).then(|| server.clone())).collect()
+    }
+
+    /// What only this run of a primary calls itself; its address where that is not told.
+    async fn run_of_primary(&self, server: &ServerAddress) -> Option<String> {
+        let line = Arc::new(self.connector.line(server).await.ok().filter(|line| !line.is_cluster)?);
+        let info = self.ask_on::<String>(&line, redis::cmd("INFO").arg("server")).await;
+        info.ok().and_then(|info| info_field(&info, "run_id")).or_else(|| Some(server.to_string()))
+    }
 }
 
 #[cfg(test)]
