@@ -3,7 +3,7 @@
 //! Plan: with `wait`, a write counts only once a replica has it, also if calls go elsewhere by then, and in a cluster. Whatever could
 //! resolve it waits as well: a read, or a write whose refusal shows it. So it is after a write that was given up, also if it arrives
 //! late. A replica that lags and is promoted has lost leases, and their fences are exceeded all the same; so they are on a server of any
-//! language. A failover that a sentinel decides is followed. A primary that takes no writes is left for one that does, and where there is none, it is
+//! language, and records can be read whatever its clock shows. A failover that a sentinel decides is followed. A primary that takes no writes is left for one that does, and where there is none, it is
 //! not left again and again.
 
 #![allow(
@@ -180,6 +180,22 @@ async fn s2_fences_grow_whatever_the_server_s_language_makes_of_letters() {
         let Outcome::Won { fence, .. } = written else { panic!("{written:?}") };
         assert_eq!(fence, Fence(floor.max(last + 1)), "after {last}");
         assert_eq!(store.read(&key).await.unwrap().unwrap().record.fence, fence);
+    }
+}
+
+/// A clock that was never set shows a time with fewer digits, which would move all that follows in a record.
+#[test]
+fn a_record_s_time_has_all_its_digits_whatever_the_server_s_clock_shows() {
+    let server = Server::start("");
+    for (seconds, micros, time) in [
+        ("1700000000", "123456", "1700000000123456"),
+        ("999999999", "5", "0999999999000005"),
+        ("0", "0", "0000000000000000"),
+    ] {
+        let clock =
+            format!("local redis = {{ call = function() return {{ '{seconds}', '{micros}' }} end }}\n");
+        let script = format!("{clock}{}return now", include_str!("../src/scripts/common.lua"));
+        assert_eq!(server.cli(&["EVAL", &script, "0"]), time);
     }
 }
 

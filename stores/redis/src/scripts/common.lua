@@ -7,4 +7,4 @@ local call, sub = redis.call, string.sub
 local NO_TENURE = '--------------------------------'
 -- The clock stands still while a script runs.
 local time = call('TIME')
-local now = time[1] .. sub('00000' .. time[2], -6)
+local now = sub('0000000000' .. time[1], -10) .. sub('00000' .. time[2], -6)
