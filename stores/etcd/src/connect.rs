@@ -320,6 +320,11 @@ impl MemberTurn<'_> {
         self.lines.members[self.at % self.lines.members.len()].clone()
     }
 
+    /// Whether calls go to another member by now.
+    pub(crate) fn is_left(&self) -> bool {
+        !self.lines.stands(self.at)
+    }
+
     pub(crate) fn went_well(mut self) {
         self.stays = true;
         self.lines.silence.answered();

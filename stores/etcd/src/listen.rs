@@ -17,6 +17,9 @@ use tokio::sync::mpsc;
 /// How long to wait before the watch is opened again: at first, and at most.
 const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
+/// How often a watch looks whether calls have left its member. One that hangs on its disk answers pings, and tells of nothing.
+const LEFT: Duration = Duration::from_secs(5);
+
 /// Begins to watch keys that begin with `keys`, in the background.
 pub(crate) fn start(inner: Arc<EtcdClient>, keys: &str) -> Result<Changes, StoreError> {
     let runtime = tokio::runtime::Handle::try_current()
@@ -74,7 +77,18 @@ impl PrefixWatch<'_> {
         let create = WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) };
         let (mut stream, pass, turn) = self.inner.lines.watch(create).await?;
         let mut stood = false;
-        while let Ok(Some(told)) = stream.message().await {
+        let mut looks = tokio::time::interval(LEFT);
+        loop {
+            let told = tokio::select! {
+                told = stream.message() => told,
+                _ = looks.tick() => {
+                    if turn.is_left() {
+                        return Ok(stood);
+                    }
+                    continue;
+                }
+            };
+            let Ok(Some(told)) = told else { break };
             stood |= !told.canceled;
             match self.take(told) {
                 Course::On => {}

@@ -1,7 +1,7 @@
 //! What goes wrong on the way: members that die, fall silent and come back, a majority that is missing, a history that is another one.
 //!
 //! Plan: a write whose answer is cut off is unknown, and never sent again; increments through members that are killed in turn are all there, once; a silent
-//! member is left for another; a subscription that ends moves no calls; without a majority calls fail in time and nothing goes back after it; hints go on from
+//! member is left for another; a subscription that ends moves no calls, and goes where calls go; without a majority calls fail in time and nothing goes back after it; hints go on from
 //! where they ended, and over what was compacted; a version of a history that is gone wins nothing.
 
 #![allow(
@@ -288,6 +288,23 @@ async fn a_subscription_that_ends_leaves_calls_at_their_member() {
         }
     }
     assert_eq!(relays.iter().map(Relay::accepted).sum::<u32>(), 1, "the healthy member was left");
+}
+
+/// As of a member that hangs on its disk: it answers pings, so the connection stays.
+#[tokio::test]
+async fn a_watch_follows_calls_to_another_member() {
+    let cluster = Cluster::start(1).await;
+    let relays = [Relay::start(cluster.port()).await, Relay::start(cluster.port()).await];
+    let [one, other] = [relays[0].port, relays[1].port];
+    let listener = store(&format!("etcd://127.0.0.1:{one},127.0.0.1:{other}/t"), "?timeout-ms=2000").await;
+    let (writer, scribe) = (store(&cluster.url(), "").await, Scribe::new());
+    let mut changes = listener.changed("k").unwrap();
+    hinted(&mut changes, &Hint::Any).await;
+    relays.iter().filter(|relay| relay.accepted() > 0).for_each(Relay::mute);
+    let name = key("k");
+    insist(|| listener.read(&name)).await;
+    let written = write_one(&writer, &scribe, "k").await;
+    hinted(&mut changes, &written).await;
 }
 
 /// The cluster's latest revision, as its second member tells it.

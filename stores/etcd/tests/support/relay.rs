@@ -15,6 +15,7 @@ pub(crate) struct Relay {
 #[derive(Default)]
 struct State {
     cuts: AtomicBool,
+    mutes: AtomicBool,
     kept_back: AtomicU32,
     accepted: AtomicU32,
 }
@@ -50,6 +51,11 @@ impl Relay {
         self.state.cuts.store(cuts, Ordering::SeqCst);
     }
 
+    /// From now on the server answers no call, and tells of nothing. It goes on to answer pings.
+    pub(crate) fn mute(&self) {
+        self.state.mutes.store(true, Ordering::SeqCst);
+    }
+
     /// How many connections were made to it.
     pub(crate) fn accepted(&self) -> u32 {
         self.state.accepted.load(Ordering::SeqCst)
@@ -69,21 +75,39 @@ async fn pass(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, cutter: Option<&S
             state.kept_back.fetch_add(1, Ordering::SeqCst);
             return;
         }
-        if to.write_all(&bytes[..count]).await.is_err() {
+        let is_mute = cutter.is_some_and(|state| state.mutes.load(Ordering::SeqCst));
+        let passed = if is_mute { &without_answers(&bytes[..count])[..] } else { &bytes[..count] };
+        if to.write_all(passed).await.is_err() {
             return;
         }
     }
 }
 
-/// Whether one of these frames is of the type HEADERS (RFC 9113, sections 4.1 and 6.2). A server sends whole frames.
-fn begins_an_answer(mut frames: &[u8]) -> bool {
-    const HEADERS: u8 = 1;
-    while let [high, middle, low, kind, _flags, _, _, _, _, rest @ ..] = frames {
-        if *kind == HEADERS {
-            return true;
-        }
+/// The types of frames that an answer consists of (RFC 9113, sections 4.1, 6.1 and 6.2).
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+
+/// Whether one of these frames is of the type HEADERS.
+fn begins_an_answer(bytes: &[u8]) -> bool {
+    frames(bytes).any(|(kind, _)| kind == HEADERS)
+}
+
+/// These frames, but for those that answer something.
+fn without_answers(bytes: &[u8]) -> Vec<u8> {
+    frames(bytes)
+        .filter(|(kind, _)| ![DATA, HEADERS].contains(kind))
+        .flat_map(|(_, frame)| frame)
+        .copied()
+        .collect()
+}
+
+/// The frames with their types. A server sends whole ones.
+fn frames(mut bytes: &[u8]) -> impl Iterator<Item = (u8, &[u8])> {
+    std::iter::from_fn(move || {
+        let [high, middle, low, kind, ..] = bytes else { return None };
         let length = u32::from_be_bytes([0, *high, *middle, *low]) as usize;
-        frames = rest.get(length..).unwrap_or_default();
-    }
-    false
+        let (frame, rest) = bytes.split_at((9 + length).min(bytes.len()));
+        bytes = rest;
+        Some((*kind, frame))
+    })
 }
