@@ -7,11 +7,12 @@ use crate::auth::{Pass, Passes};
 use crate::config::{EtcdConfig, Tls};
 use crate::error::{AttemptError, Call};
 use crate::unary::unary;
-use crate::wire::{WatchRequest, WatchResponse, path};
+use crate::wire::{Answer, ResponseHeader, WatchRequest, WatchResponse, path};
 use http::uri::PathAndQuery;
 use prost::Message;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tenure_core::StoreError;
@@ -47,6 +48,8 @@ pub(crate) struct MemberChannels {
     pub(crate) place: String,
     pub(crate) endpoints: Vec<String>,
     timeout: Duration,
+    /// The cluster of the first answer.
+    cluster: OnceLock<u64>,
 }
 
 impl MemberChannels {
@@ -92,6 +95,7 @@ impl MemberChannels {
             place,
             endpoints: config.endpoints.clone(),
             timeout: config.timeout,
+            cluster: OnceLock::new(),
         })
     }
 
@@ -99,7 +103,7 @@ impl MemberChannels {
     pub(crate) async fn ask<Q, A>(&self, call: Call, path: &'static str, question: Q) -> Result<A, StoreError>
     where
         Q: Message + Clone + 'static,
-        A: Message + Default + 'static,
+        A: Answer,
     {
         self.try_ask(call, path, question).await.map_err(|fault| fault.into_error(call))
     }
@@ -113,7 +117,7 @@ impl MemberChannels {
     ) -> Result<A, AttemptError>
     where
         Q: Message + Clone + 'static,
-        A: Message + Default + 'static,
+        A: Answer,
     {
         let mut sent = false;
         let tried = tokio::time::timeout(self.timeout, self.try_all(call, path, question, &mut sent)).await;
@@ -129,7 +133,7 @@ impl MemberChannels {
     ) -> Result<A, AttemptError>
     where
         Q: Message + Clone + 'static,
-        A: Message + Default + 'static,
+        A: Answer,
     {
         let (mut members, mut passes) = (self.members.len(), PASSES);
         // What a member said of the call tells more than that the ones after it can't be reached.
@@ -189,7 +193,7 @@ impl MemberChannels {
     ) -> Result<A, AttemptError>
     where
         Q: Message + Clone + 'static,
-        A: Message + Default + 'static,
+        A: Answer,
     {
         // A member that is silent must not use up the time in which another one answers. Of a write that was sent, no other is asked.
         let share = share_of(self.timeout, self.members.len());
@@ -208,12 +212,31 @@ impl MemberChannels {
             Ok(answer) => answer,
             Err(_) => return Err(AttemptError::unanswered(&self.place, true)),
         };
-        answer.map_err(|status| {
+        let answer: A = answer.map_err(|status| {
             let fault = AttemptError::of(&self.place, &status);
             if matches!(fault, AttemptError::Pass(_)) {
                 self.refused(&pass);
             }
             fault
+        })?;
+        match self.foreign(answer.header()) {
+            None => Ok(answer),
+            // It is done there, and not here.
+            Some(error) if call == Call::Write => Err(AttemptError::Broken(error)),
+            Some(error) => Err(AttemptError::Elsewhere(error)),
+        }
+    }
+
+    /// What is wrong with an answer of another cluster than the first one.
+    pub(crate) fn foreign(&self, header: Option<&ResponseHeader>) -> Option<StoreError> {
+        let cluster = header?.cluster_id;
+        let first = *self.cluster.get_or_init(|| cluster);
+        (cluster != first).then(|| {
+            StoreError::unavailable(format!(
+                "{}: a member of another cluster answers ({cluster:016x}, and not {first:016x}); name members of one cluster, and restart \
+                 processes once it was made anew",
+                self.place
+            ))
         })
     }
 

@@ -46,7 +46,7 @@ pub(crate) async fn inspect(lines: &MemberChannels, prefix: &str) -> Inspection 
 /// Each member's own state. Returns the size of the largest database, and the quota where a member tells it.
 async fn add_states(lines: &MemberChannels, found: &mut Inspection) -> Option<(i64, Option<i64>)> {
     let states = lines.ask_each::<_, StatusResponse>(path::STATUS, StatusRequest {}).await;
-    let (mut versions, mut size) = (BTreeSet::new(), None);
+    let (mut versions, mut clusters, mut size) = (BTreeSet::new(), BTreeSet::new(), None);
     for (endpoint, state) in states {
         let state = match state {
             Ok(state) => state,
@@ -59,6 +59,7 @@ async fn add_states(lines: &MemberChannels, found: &mut Inspection) -> Option<(i
                 continue;
             }
         };
+        clusters.extend(state.header.map(|header| header.cluster_id));
         if state.leader == 0 {
             found.hazard("members", format!("{endpoint} sees no leader: a majority must reach each other"));
         }
@@ -68,6 +69,12 @@ async fn add_states(lines: &MemberChannels, found: &mut Inspection) -> Option<(i
         let quota = (state.db_size_quota > 0).then_some(state.db_size_quota);
         size = size.max(Some((state.db_size, quota)));
         versions.insert(state.version);
+    }
+    if clusters.len() > 1 {
+        found.hazard(
+            "members",
+            "they are of several clusters, and each process uses the first that answers it: two may hold a lease; name members of one",
+        );
     }
     if !versions.is_empty() {
         let versions = versions.into_iter().collect::<Vec<_>>().join(", ");

@@ -60,6 +60,8 @@
 //!   write by which it became full, which is done. So each write that is refused for that is looked for once: it is `Won` if it stands
 //!   there, and `Unknown` if somebody else has written since.
 //! - Values damaged or changed by hand: `Foreign`, and never written over.
+//! - A member that is of another cluster, by a mistake in the URL or a name that leads elsewhere: it is passed over. What it answers is no answer,
+//!   and a write that went there is `Unknown`. A cluster that was made anew with another token is another one: restart processes.
 //! - A cluster that was restored from an older copy: a write on a version of the lost history wins nothing, though the same revision is
 //!   counted again. New fences start from the wall clock.
 //!

@@ -89,6 +89,9 @@ impl PrefixWatch<'_> {
                 }
             };
             let Ok(Some(told)) = told else { break };
+            if self.inner.lines.foreign(told.header.as_ref()).is_some() {
+                break;
+            }
             stood |= !told.canceled;
             match self.take(told) {
                 Course::On => {}
@@ -99,7 +102,7 @@ impl PrefixWatch<'_> {
                 }
             }
         }
-        // A stream that fails tells of its member.
+        // A stream that fails tells of its member, as one of another cluster does.
         turn.went_wrong();
         Ok(stood)
     }

@@ -2,7 +2,7 @@
 //!
 //! Plan: a write whose answer is cut off is unknown, and never sent again; increments through members that are killed in turn are all there, once; a silent
 //! member is left for another; a subscription that ends moves no calls, and goes where calls go; without a majority calls fail in time and nothing goes back after it; hints go on from
-//! where they ended, and over what was compacted; a version of a history that is gone wins nothing.
+//! where they ended, and over what was compacted; a version of a history that is gone wins nothing, and nothing is had of another cluster.
 
 #![allow(
     clippy::unwrap_used,
@@ -313,6 +313,29 @@ fn listener_revision(cluster: &Cluster) -> u64 {
         String::from_utf8(cluster.by_hand_of(1, &["endpoint", "status", "--write-out", "json"])).unwrap();
     let digits = told.split("\"revision\":").nth(1).unwrap();
     digits.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
+}
+
+/// As by a mistake in the URL, or a name that leads elsewhere by now.
+#[tokio::test]
+async fn what_another_cluster_answers_is_no_answer() {
+    let mut clusters = [Cluster::start(1).await, Cluster::start(1).await];
+    let both = format!("etcd://127.0.0.1:{},127.0.0.1:{}/t", clusters[0].port(), clusters[1].port());
+    let store = store(&both, "").await;
+    let (scribe, key) = (Scribe::new(), key("k"));
+    insist(|| store.write(scribe.absent(&key, scribe.held(5)))).await;
+    let hazards = store.inspect().await;
+    assert!(hazards.hazards().any(|hazard| hazard.contains("of several clusters")), "{hazards:?}");
+    let is_here = |cluster: &Cluster| cluster.by_hand(&["get", "t:k", "--keys-only"]).starts_with(b"t:k");
+    let here = if is_here(&clusters[0]) { 0 } else { 1 };
+    clusters[here].kill(0);
+    let error = store.read(&key).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("another cluster"), "{error}");
+    let error = store.write(scribe.absent(&key, scribe.held(5))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
+    clusters[here].begin(0);
+    let standing = insist(|| store.read(&key)).await.expect("it stands");
+    assert_eq!(standing.record.fence, Fence(5));
 }
 
 /// A cluster that was made anew counts its revisions anew: the same one is that of another write.

@@ -23,6 +23,23 @@ pub(crate) use etcdserverpb::{
 
 use tenure_store::parts::end_of_prefix;
 
+/// An answer, which tells of which cluster it is.
+pub(crate) trait Answer: prost::Message + Default + 'static {
+    fn header(&self) -> Option<&ResponseHeader>;
+}
+
+macro_rules! answers {
+    ($($answer:ty),+) => {
+        $(impl Answer for $answer {
+            fn header(&self) -> Option<&ResponseHeader> {
+                self.header.as_ref()
+            }
+        })+
+    };
+}
+
+answers!(AlarmResponse, MemberListResponse, RangeResponse, TxnResponse);
+
 /// The paths of what is called.
 pub(crate) mod path {
     pub(crate) const RANGE: &str = "/etcdserverpb.KV/Range";
