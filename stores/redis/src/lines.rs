@@ -114,10 +114,11 @@ impl ConnectionManager {
                     if is_read_only(&error) {
                         line.give_up();
                     }
-                    if is_turned_away(&error) {
-                        self.leave(&line);
+                    let refusal = failed(&self.place, call, &error);
+                    if !is_turned_away(&error) || !self.leave(&line) {
+                        return Err(refusal);
                     }
-                    return Err(failed(&self.place, call, &error));
+                    trouble = Some(refusal);
                 }
             }
         }
@@ -244,18 +245,18 @@ impl ConnectionManager {
         }
     }
 
-    /// A server does not do what another one may do. If others are named, the next call looks for one among them, but not again and again.
-    fn leave(&self, line: &ServerConnection) {
-        if self.connector.config.hosts.iter().all(|host| *host == line.address) {
-            return;
-        }
+    /// A server does not do what another one may do. If others are named, one is looked for among them next, but not again and again. Whether it is.
+    fn leave(&self, line: &ServerConnection) -> bool {
+        let is_alone = self.connector.config.hosts.iter().all(|host| *host == line.address);
         let mut state = self.lock();
-        if state.pause.as_ref().is_none_or(JoinHandle::is_finished) {
-            state.pause = Some(tokio::spawn(tokio::time::sleep(SEARCH_AGAIN)));
-            state.owner = None;
-            state.last = Some(line.address.clone());
-            line.give_up();
+        if is_alone || state.pause.as_ref().is_some_and(|pause| !pause.is_finished()) {
+            return false;
         }
+        state.pause = Some(tokio::spawn(tokio::time::sleep(SEARCH_AGAIN)));
+        state.owner = None;
+        state.last = Some(line.address.clone());
+        line.give_up();
+        true
     }
 
     fn lock(&self) -> MutexGuard<'_, ConnectionState> {
