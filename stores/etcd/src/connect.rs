@@ -7,7 +7,7 @@ use crate::auth::{Pass, Passes};
 use crate::config::{EtcdConfig, Tls};
 use crate::error::{AttemptError, Call};
 use crate::unary::unary;
-use crate::wire::{Answer, ResponseHeader, WatchRequest, WatchResponse, path};
+use crate::wire::{EtcdAnswer, ResponseHeader, WatchRequest, WatchResponse, path};
 use http::uri::PathAndQuery;
 use prost::Message;
 use std::io::Read;
@@ -103,7 +103,7 @@ impl MemberChannels {
     pub(crate) async fn ask<Q, A>(&self, call: Call, path: &'static str, question: Q) -> Result<A, StoreError>
     where
         Q: Message + Clone + 'static,
-        A: Answer,
+        A: EtcdAnswer,
     {
         self.try_ask(call, path, question).await.map_err(|fault| fault.into_error(call))
     }
@@ -117,7 +117,7 @@ impl MemberChannels {
     ) -> Result<A, AttemptError>
     where
         Q: Message + Clone + 'static,
-        A: Answer,
+        A: EtcdAnswer,
     {
         let mut sent = false;
         let tried = tokio::time::timeout(self.timeout, self.try_all(call, path, question, &mut sent)).await;
@@ -133,7 +133,7 @@ impl MemberChannels {
     ) -> Result<A, AttemptError>
     where
         Q: Message + Clone + 'static,
-        A: Answer,
+        A: EtcdAnswer,
     {
         let (mut members, mut passes) = (self.members.len(), PASSES);
         // What a member said of the call tells more than that the ones after it can't be reached.
@@ -193,7 +193,7 @@ impl MemberChannels {
     ) -> Result<A, AttemptError>
     where
         Q: Message + Clone + 'static,
-        A: Answer,
+        A: EtcdAnswer,
     {
         // A member that is silent must not use up the time in which another one answers. Of a write that was sent, no other is asked.
         let share = share_of(self.timeout, self.members.len());

@@ -24,13 +24,13 @@ pub(crate) use etcdserverpb::{
 use tenure_store::parts::end_of_prefix;
 
 /// An answer, which tells of which cluster it is.
-pub(crate) trait Answer: prost::Message + Default + 'static {
+pub(crate) trait EtcdAnswer: prost::Message + Default + 'static {
     fn header(&self) -> Option<&ResponseHeader>;
 }
 
 macro_rules! answers {
     ($($answer:ty),+) => {
-        $(impl Answer for $answer {
+        $(impl EtcdAnswer for $answer {
             fn header(&self) -> Option<&ResponseHeader> {
                 self.header.as_ref()
             }
