@@ -1,13 +1,10 @@
 //! What stands between what the commands of `work` write and what tenure writes itself, and which of it comes at all, by the real binary on
 //! real files.
 //!
-//! Plan: a summary and tenure's own lines behind outputs without a newline; outputs of attempts that fail; a reader that goes away where commands
-//! don't care.
+//! Plan: a summary and tenure's own lines behind outputs without a newline; outputs of attempts that fail.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, Ran, work};
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
 
 #[test]
 fn a_summary_is_the_last_line_behind_what_commands_have_written() {
@@ -63,20 +60,4 @@ fn what_a_failed_attempt_has_written_comes_once_the_unit_is_tried_no_more() {
         let errors = ["a", "bad", "c"].map(|unit| ran.err.matches(&format!("err {unit}\n")).count());
         assert_eq!(errors, [2, 2, 2], "why each attempt has failed: {ran:?}");
     }
-}
-
-#[test]
-fn who_reads_no_more_ends_the_work_though_its_commands_don_t_care() {
-    let bench = Bench::new();
-    let script = "trap '' PIPE; echo $1 2> /dev/null; echo $1 >> ran; sleep 0.05; true";
-    let units: Vec<String> = (1..=30).map(|n| n.to_string()).collect();
-    let units: Vec<&str> = units.iter().map(String::as_str).collect();
-    let mut command = bench.tenure(&work(&[&["-p", "1"], &units[..]].concat(), &["sh", "-c", script, "sh"]));
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut reader = BufReader::new(child.stdout.take().unwrap());
-    reader.read_line(&mut String::new()).unwrap();
-    drop(reader);
-    let ran = Ran::of(child.wait_with_output().unwrap());
-    let runs = bench.read("ran").lines().count();
-    assert!(ran.code == 128 + 13 && runs < 30, "{runs} runs: {ran:?}");
 }

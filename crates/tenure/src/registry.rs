@@ -251,8 +251,12 @@ where
 /// What a URL says. It may name a file with a password, which is read once to see whether that can be done, and not by the thread that renews leases.
 #[cfg(any(feature = "etcd", feature = "postgres", feature = "redis"))]
 async fn understood<C: Send + 'static>(
+    url: &str,
     parse: impl FnOnce() -> Result<C, StoreError> + Send + 'static,
 ) -> Result<C, StoreError> {
+    if !url.contains("password-file") {
+        return parse();
+    }
     // The longest time that a URL can say for a call, which is not known yet.
     let limit = std::time::Duration::from_secs(60);
     tenure_store::parts::aside("reading the password file", limit, parse).await
@@ -278,14 +282,14 @@ async fn dynamodb(rest: String, opening: Opening) -> Result<AnyStore, StoreError
 #[cfg(feature = "etcd")]
 async fn etcd(url: String) -> Result<AnyStore, StoreError> {
     use tenure_etcd::{EtcdConfig, EtcdStore};
-    let config = understood(move || EtcdConfig::from_url(&url)).await?;
+    let config = understood(&url.clone(), move || EtcdConfig::from_url(&url)).await?;
     Ok(AnyStore::new(EtcdStore::open(config).await?))
 }
 
 #[cfg(feature = "postgres")]
 async fn postgres(rest: String, opening: Opening) -> Result<AnyStore, StoreError> {
     use tenure_postgres::{PostgresConfig, PostgresStore};
-    let config = understood(move || PostgresConfig::from_url(&rest)).await?;
+    let config = understood(&rest.clone(), move || PostgresConfig::from_url(&rest)).await?;
     if opening.create_table {
         PostgresStore::migrate(&config).await?;
     }
@@ -295,7 +299,8 @@ async fn postgres(rest: String, opening: Opening) -> Result<AnyStore, StoreError
 #[cfg(feature = "redis")]
 async fn redis(scheme: &'static str, rest: String, opening: Opening) -> Result<AnyStore, StoreError> {
     use tenure_redis::{RedisConfig, RedisStore};
-    let config = understood(move || RedisConfig::from_url(&format!("{scheme}:{rest}"))).await?;
+    let config =
+        understood(&rest.clone(), move || RedisConfig::from_url(&format!("{scheme}:{rest}"))).await?;
     Ok(AnyStore::new(RedisStore::open(config.create(opening.create || opening.create_table)).await?))
 }
 

@@ -105,10 +105,8 @@ impl Claimant {
                     return Ok(());
                 }
                 // The KCL's leader has begun to hand it over, and waits for us.
-                Ok(Settled::Refused(Some(standing)))
-                    if standing.handing_over() == Some(self.options.worker()) =>
-                {
-                    row = standing;
+                Ok(Settled::Refused(Some(standing))) if self.is_handed_over(&standing, &row) => {
+                    row = standing
                 }
                 Ok(Settled::Refused(standing)) => {
                     lease.cell.lose(loss_by(standing.as_ref(), self.table.clock().now().wall));
@@ -137,15 +135,22 @@ impl Claimant {
             return Ok(());
         }
         lease.cell.lose(Loss::Released);
-        let mut change = RowChange::give_back(self.table.format(), &lease.row());
+        let mut row = lease.row();
+        let mut change = RowChange::give_back(self.table.format(), &row);
         let deadline = self.table.clock().held().after(self.options.failover);
         loop {
             let settled = self.table.settle(Settling::new(change, deadline)).await?;
-            let ours = settled.standing().filter(|row| row.holder() == Some(self.options.worker()));
-            let Some(row) = ours else { return Ok(()) };
-            // The KCL's leader has begun to hand it over. It may have been another's in between, who may not know yet that it is no more.
-            change = RowChange::evict(self.table.format(), row);
+            let handed_over = settled.standing().filter(|standing| self.is_handed_over(standing, &row));
+            let Some(standing) = handed_over else { return Ok(()) };
+            // The KCL's leader has begun that. It may have been another's in between, who may not know yet that it is no more.
+            change = RowChange::evict(self.table.format(), standing);
+            row = standing.clone();
         }
+    }
+
+    /// Whether a row is what the KCL's leader has made of this one, which is ours: a handoff does not count. A newer lease of this claimant has counted.
+    fn is_handed_over(&self, standing: &Row, row: &Row) -> bool {
+        standing.handing_over() == Some(self.options.worker()) && standing.counter() == row.counter()
     }
 }
 

@@ -165,3 +165,27 @@ async fn a_lease_that_is_handed_over_meanwhile_is_renewed_and_goes_to_the_next_o
         assert_eq!(row.contains_key("n"), is_renewed);
     }
 }
+
+#[tokio::test]
+async fn s1_an_earlier_lease_of_one_claimant_takes_nothing_from_a_later_one() {
+    let table = lease_table("kcl-earlier", Format::kcl()).await;
+    let name = name_of(&table);
+    let claimant = Claimant::new(table, Options::new("me").failover(FAILOVER)).unwrap();
+    for is_handed_over in [false, true] {
+        let key = if is_handed_over { "a" } else { "b" };
+        let earlier = claimant.try_take(key).await.unwrap().unwrap();
+        // Another process of ours has taken it, and given it back.
+        let mut row: BTreeMap<String, AttributeValue> = item(&name, key).await.unwrap();
+        row.remove("leaseOwner");
+        row.extend(["leaseCounter", "tenureGivenBack"].map(|name| (name.to_owned(), number(100))));
+        let row: Vec<_> = row.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+        put(&name, &row).await;
+        let later = claimant.try_take(key).await.unwrap().unwrap();
+        if is_handed_over {
+            hand_over(&name, key, "me").await;
+        }
+        claimant.release(&earlier).await.unwrap();
+        claimant.renew(&later, &Edit::new()).await.unwrap();
+        assert!(later.is_held(), "{later:?}");
+    }
+}

@@ -229,7 +229,8 @@ impl MemberChannels {
 
     /// What is wrong with an answer of another cluster than the first one.
     pub(crate) fn foreign(&self, header: Option<&ResponseHeader>) -> Option<StoreError> {
-        let cluster = header?.cluster_id;
+        // A proxy does not always tell.
+        let cluster = header.map(|header| header.cluster_id).filter(|cluster| *cluster != 0)?;
         let first = *self.cluster.get_or_init(|| cluster);
         (cluster != first).then(|| {
             StoreError::unavailable(format!(

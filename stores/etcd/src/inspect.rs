@@ -59,7 +59,7 @@ async fn add_states(lines: &MemberChannels, found: &mut Inspection) -> Option<(i
                 continue;
             }
         };
-        clusters.extend(state.header.map(|header| header.cluster_id));
+        clusters.extend(state.header.map(|header| header.cluster_id).filter(|cluster| *cluster != 0));
         if state.leader == 0 {
             found.hazard("members", format!("{endpoint} sees no leader: a majority must reach each other"));
         }

@@ -15,7 +15,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
-use search::{HEAD_START, first_of};
+use search::{HEAD_START, first_of, first_other};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::StoreError;
@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 const ROUNDS: usize = 8;
 /// How long to wait before a call is sent again that meets a slot on its way from one server to another.
 const AGAIN: Duration = Duration::from_millis(30);
-/// How long to wait before another server is looked for again, where none was found that serves.
+/// How long to wait before another server is looked for again, where none was found that can be used.
 const SEARCH_AGAIN: Duration = Duration::from_secs(1);
 /// Which part of the time for a call is long to wait for an answer, and what always is.
 const PATIENCE: (u32, Duration) = (100, Duration::from_millis(100));
@@ -49,10 +49,8 @@ struct ConnectionState {
     owner: Option<ServerAddress>,
     /// A connection to the owner that is being made while whoever named it is asked.
     following: Option<(ServerAddress, Attempt)>,
-    /// Who refused what others may do: the next attempt takes it last.
-    last: Option<ServerAddress>,
-    /// Until it ends, no other server is looked for.
-    pause: Option<JoinHandle<()>>,
+    /// A search for a server that may do what the present one refuses. It ends some time after it has found one, or none.
+    search: Option<JoinHandle<()>>,
     /// To whom calls go for what has left the owner already, while a slot is on its way.
     transferee: Option<Arc<ServerConnection>>,
 }
@@ -114,11 +112,10 @@ impl ConnectionManager {
                     if is_read_only(&error) {
                         line.give_up();
                     }
-                    let refusal = failed(&self.place, call, &error);
-                    if !is_turned_away(&error) || !self.leave(&line) {
-                        return Err(refusal);
+                    if is_turned_away(&error) {
+                        self.look_elsewhere(&line);
                     }
-                    trouble = Some(refusal);
+                    return Err(failed(&self.place, call, &error));
                 }
             }
         }
@@ -215,7 +212,7 @@ impl ConnectionManager {
     /// elected meanwhile. What is told is why it does not answer.
     async fn follow(
         &self,
-        line: &ServerConnection,
+        line: &Arc<ServerConnection>,
         owner: ServerAddress,
     ) -> Result<Option<StoreError>, StoreError> {
         let attempt = {
@@ -238,25 +235,34 @@ impl ConnectionManager {
         match tokio::time::timeout(HEAD_START, attempt).await {
             Ok(Ok(_)) => Ok(None),
             Ok(Err(error)) => {
-                self.leave(line);
+                self.look_elsewhere(line);
                 Err(error)
             }
             Err(_) => Ok(Some(self.connector.silent(&owner))),
         }
     }
 
-    /// A server does not do what another one may do. If others are named, one is looked for among them next, but not again and again. Whether it is.
-    fn leave(&self, line: &ServerConnection) -> bool {
+    /// A server does not do what another one may do. If others are named, calls go to the first of them that can be used. Until one is found this one goes
+    /// on answering what it does: reads, say, and all once its trouble is over.
+    fn look_elsewhere(&self, line: &Arc<ServerConnection>) {
         let is_alone = self.connector.config.hosts.iter().all(|host| *host == line.address);
         let mut state = self.lock();
-        if is_alone || state.pause.as_ref().is_some_and(|pause| !pause.is_finished()) {
-            return false;
+        let is_looked_for = state.search.as_ref().is_some_and(|search| !search.is_finished());
+        let is_present = state.line.as_ref().is_some_and(|present| Arc::ptr_eq(present, line));
+        if is_alone || is_looked_for || !is_present {
+            return;
         }
-        state.pause = Some(tokio::spawn(tokio::time::sleep(SEARCH_AGAIN)));
-        state.owner = None;
-        state.last = Some(line.address.clone());
-        line.give_up();
-        true
+        let (connector, shared, left) = (self.connector.clone(), Arc::clone(&self.state), Arc::clone(line));
+        state.search = Some(tokio::spawn(async move {
+            if let Ok(found) = first_other(&connector, &left.address).await {
+                let mut state = locked(&shared);
+                if state.line.as_ref().is_some_and(|present| Arc::ptr_eq(present, &left)) {
+                    (state.line, state.owner) = (Some(Arc::new(found)), None);
+                    left.give_up();
+                }
+            }
+            tokio::time::sleep(SEARCH_AGAIN).await;
+        }));
     }
 
     fn lock(&self) -> MutexGuard<'_, ConnectionState> {
@@ -309,11 +315,8 @@ async fn connect(
     connector: &RedisConnector,
     state: &Mutex<ConnectionState>,
 ) -> Result<Arc<ServerConnection>, StoreError> {
-    let (owner, last) = {
-        let mut state = locked(state);
-        (state.owner.clone(), state.last.take())
-    };
-    let line = first_of(connector, owner.as_ref(), last.as_ref()).await?;
+    let owner = locked(state).owner.clone();
+    let line = first_of(connector, owner.as_ref()).await?;
     let mut state = locked(state);
     // The server that answers knows better.
     if state.owner == owner && owner.as_ref() != Some(&line.address) {

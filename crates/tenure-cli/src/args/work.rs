@@ -42,7 +42,7 @@ fn plain_number(text: &str) -> Result<usize, String> {
 ///
 /// What CMD writes is caught in nameless files (in TMPDIR) and written in one piece when it ends, if more than one unit runs at a time;
 /// with --ungroup, or one at a time, it passes through as it comes. A process that nobody reads from any more (`work … | head`) hands
-/// back what it runs and ends by SIGPIPE, as other programs do. CMD's standard input is empty. What CMD leaves running is ended with it: see TENURE_MARK in
+/// back what it runs and ends by SIGPIPE, as other programs do; where outputs pass through, once a command fails for it. CMD's standard input is empty. What CMD leaves running is ended with it: see TENURE_MARK in
 /// docs/command-line.md. A server in the background that empties or writes over its environment is ended with the last command that may have started it, so CMD should stop it. CMD finds TENURE_UNIT, TENURE_KEY, TENURE_FENCE and TENURE_DEADLINE in its environment (see `run`).
 ///
 /// The first INT, TERM or HUP stops the running commands and hands their units back, unharmed; a second one

@@ -96,9 +96,7 @@ impl ConnectionManager {
                     self.follow(line, redirection(line, &error)).await?;
                 }
                 ErrorKind::Server(ServerErrorKind::ReadOnly) => line.give_up(),
-                _ if is_turned_away(&error) => {
-                    self.leave(line);
-                }
+                _ if is_turned_away(&error) => self.look_elsewhere(line),
                 _ => {}
             }
             return Err(StoreError::unavailable(format!(

@@ -1,4 +1,4 @@
-//! To whom a connection is made: who has the namespace goes first, and who refuses everything goes last.
+//! To whom a connection is made: who has the namespace goes first.
 
 use super::ConnectionManager;
 use crate::config::ServerAddress;
@@ -22,31 +22,44 @@ struct Rank<'a> {
     patience: Duration,
 }
 
-/// In which order servers are tried. The last one refused what others may do: it has to do where no other can be used.
+/// In which order servers are tried.
 fn ranks<'a>(
     named: &'a [ServerAddress],
     owner: Option<&'a ServerAddress>,
-    last: Option<&'a ServerAddress>,
     timeout: Duration,
-) -> [Rank<'a>; 3] {
-    let others = named.iter().filter(|server| ![owner, last].contains(&Some(*server)));
-    let last = last.filter(|last| named.contains(last) && owner != Some(*last));
+) -> [Rank<'a>; 2] {
+    let others = named.iter().filter(|server| owner != Some(*server));
     [
         Rank { servers: owner.into_iter().collect(), patience: HEAD_START.min(timeout / 4) },
-        Rank { servers: others.collect(), patience: timeout / 2 },
-        Rank { servers: last.into_iter().collect(), patience: Duration::MAX },
+        Rank { servers: others.collect(), patience: Duration::MAX },
     ]
 }
 
-/// A connection to the first server that answers and can be used. Each rank is tried once those before it have failed, or have had their time.
+/// A connection to the first server that answers and can be used: to the owner, if that is known and answers soon.
 pub(super) async fn first_of(
     connector: &RedisConnector,
     owner: Option<&ServerAddress>,
-    last: Option<&ServerAddress>,
+) -> Result<ServerConnection, StoreError> {
+    first_by(connector, ranks(&connector.config.hosts, owner, connector.config.timeout)).await
+}
+
+/// The same of those who are named, but for this one.
+pub(super) async fn first_other(
+    connector: &RedisConnector,
+    than: &ServerAddress,
+) -> Result<ServerConnection, StoreError> {
+    let others = connector.config.hosts.iter().filter(|server| *server != than);
+    first_by(connector, [Rank { servers: others.collect(), patience: Duration::MAX }]).await
+}
+
+/// Each rank is tried once those before it have failed, or have had their time.
+async fn first_by<const N: usize>(
+    connector: &RedisConnector,
+    ranks: [Rank<'_>; N],
 ) -> Result<ServerConnection, StoreError> {
     let mut attempts = FuturesUnordered::new();
     let mut failure = None;
-    for rank in ranks(&connector.config.hosts, owner, last, connector.config.timeout) {
+    for rank in ranks {
         attempts.extend(rank.servers.into_iter().map(|server| connector.line(server)));
         let mut others = std::pin::pin!(sleep(rank.patience));
         loop {
@@ -88,26 +101,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_the_namespace_is_tried_first_and_who_refuses_last() {
+    fn who_has_the_namespace_is_tried_first() {
         let [a, b, c] = ["a", "b", "c"].map(|name| ServerAddress::parse(name).unwrap());
         let named = [a.clone(), b.clone()];
         let timeout = Duration::from_secs(4);
-        for (owner, last, order) in [
-            (None, None, [vec![], vec![&a, &b], vec![]]),
-            (Some(&c), None, [vec![&c], vec![&a, &b], vec![]]),
-            (Some(&a), None, [vec![&a], vec![&b], vec![]]),
-            (None, Some(&a), [vec![], vec![&b], vec![&a]]),
-            (Some(&b), Some(&a), [vec![&b], vec![], vec![&a]]),
-            // It is no longer of the cluster.
-            (None, Some(&c), [vec![], vec![&a, &b], vec![]]),
-            // It has the namespace again.
-            (Some(&a), Some(&a), [vec![&a], vec![&b], vec![]]),
+        for (owner, order) in [
+            (None, [vec![], vec![&a, &b]]),
+            (Some(&c), [vec![&c], vec![&a, &b]]),
+            (Some(&a), [vec![&a], vec![&b]]),
         ] {
-            let found = ranks(&named, owner, last, timeout);
-            assert_eq!(found.map(|rank| rank.servers), order, "{owner:?}, {last:?}");
+            let found = ranks(&named, owner, timeout);
+            assert_eq!(found.map(|rank| rank.servers), order, "{owner:?}");
         }
-        let patience = |timeout| ranks(&named, None, None, timeout).map(|rank| rank.patience);
-        assert_eq!(patience(timeout), [HEAD_START, Duration::from_secs(2), Duration::MAX]);
+        let patience = |timeout| ranks(&named, None, timeout).map(|rank| rank.patience);
+        assert_eq!(patience(timeout), [HEAD_START, Duration::MAX]);
         assert_eq!(patience(Duration::from_millis(100))[0], Duration::from_millis(25));
     }
 }

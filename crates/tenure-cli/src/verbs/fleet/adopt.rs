@@ -71,12 +71,12 @@ pub(super) async fn adopt(url: &Url, typed: &args::FleetAdoptArgs) -> Result<u8,
     let damaged = found.damaged.len() - found.remade.len();
     let (named, chosen): (Vec<String>, Vec<String>) =
         chosen.into_iter().partition(|unit| found.doubtful.contains(unit));
-    for unit in &named {
-        adopter.open_doubtful(unit).await?;
-        output::note(format!("{}: opened", escaped(unit)));
-    }
+    let opened = open_all(&adopter, &named).await;
     let known = found.remade.into_iter().chain(named).collect();
-    let all = move_all(&adopter, chosen, known, watch).await;
+    let all = match opened {
+        Ok(()) => move_all(&adopter, chosen, known, watch).await,
+        Err(error) => Err(error),
+    };
     turn.release().await;
     leases.stop().await;
     let all = all?;
@@ -220,6 +220,15 @@ fn shown(found: &AdoptionFindings, unit: &str) -> String {
         None => format!("{name}: moved already, but not open yet"),
         Some(worker) => format!("{name}: {}", who(worker)),
     }
+}
+
+/// Opens units that are named though nobody knows who has deleted their rows.
+async fn open_all(adopter: &Adopter, units: &[String]) -> Result<(), Failure> {
+    for unit in units {
+        adopter.open_doubtful(unit).await?;
+        output::note(format!("{}: opened", escaped(unit)));
+    }
+    Ok(())
 }
 
 /// Moves units, says what happens, and names what is doubtful in the end.

@@ -150,8 +150,9 @@ fn check_given(plan: &config::Work, given: &Given) -> Result<(), Failure> {
     if !given.is_empty() {
         return Ok(());
     }
+    let fresh = if plan.fresh { " --fresh" } else { "" };
     Err(Failure::usage(format!(
-        "no units are given: there is none in {list}; to work on those that are registered, say --join --name NAME"
+        "no units are given: there is none in {list}; to work on those that are registered, say --join --name NAME{fresh}"
     )))
 }
 

@@ -263,7 +263,6 @@ impl Scheduler {
             for task in self.slots.hold(self.outputs.is_behind(self.plan.slots)) {
                 self.board.set(&task.key, Local::Open);
             }
-            self.stop_if_unread();
             self.slots.fill();
             self.pump();
             self.write_results();

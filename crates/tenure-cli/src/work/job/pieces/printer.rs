@@ -38,7 +38,13 @@ pub(crate) struct Piece {
 impl Piece {
     /// Whether nothing of it is to be written.
     fn is_empty(&self) -> bool {
-        is_empty(&self.captured.err) && (self.is_retried || is_empty(&self.captured.out))
+        is_empty(&self.captured.err) && (is_empty(&self.captured.out) || self.is_dropped())
+    }
+
+    /// Whether what it has written to standard output is dropped at once. To empty a large file takes time, and is the thread's work.
+    fn is_dropped(&self) -> bool {
+        const MOST: u64 = 1 << 20;
+        self.is_retried && self.captured.out.metadata().is_ok_and(|out| out.len() <= MOST)
     }
 
     /// Whether this process has the unit still, and waits for what comes of it.
@@ -55,16 +61,30 @@ enum KeptPiece {
     Small { unit: Vec<u8>, out: Vec<u8>, err: Vec<u8> },
 }
 
+/// So much is kept in memory, all in all.
+const MOST_IN_MEMORY: usize = 64 << 20;
+
 impl KeptPiece {
-    /// Files that are not needed for it go back to `captures`.
-    fn of(piece: Piece, captures: &Captures) -> KeptPiece {
-        let out = if piece.is_retried { Some(Vec::new()) } else { little(&piece.captured.out) };
+    /// Files that are not needed for it go back to `captures`. `has_room`: it may be kept in memory.
+    fn of(piece: Piece, captures: &Captures, has_room: bool) -> KeptPiece {
+        if !has_room {
+            return KeptPiece::Caught(piece);
+        }
+        let out = if piece.is_dropped() { Some(Vec::new()) } else { little(&piece.captured.out) };
         match (out, little(&piece.captured.err)) {
             (Some(out), Some(err)) => {
                 captures.give_back(piece.captured);
                 KeptPiece::Small { unit: piece.unit, out, err }
             }
             _ => KeptPiece::Caught(piece),
+        }
+    }
+
+    /// How much of memory it takes.
+    fn in_memory(&self) -> usize {
+        match self {
+            KeptPiece::Caught(_) => 0,
+            KeptPiece::Small { unit, out, err } => unit.len() + out.len() + err.len(),
         }
     }
 }
@@ -99,6 +119,8 @@ pub(crate) struct Printer {
     jobs: Sender<Job>,
     /// Pieces that are to be written, and are not.
     unwritten: Arc<AtomicUsize>,
+    /// How many bytes of what is kept are in memory.
+    in_memory: Arc<AtomicUsize>,
     over: oneshot::Receiver<()>,
 }
 
@@ -115,15 +137,20 @@ impl Printer {
         let (jobs, to_do) = channel();
         let (told, over) = oneshot::channel();
         let order = form.keep_order.then(Order::default);
-        let unwritten = Arc::<AtomicUsize>::default();
-        let writer = Writer { form, captures: Arc::clone(&captures), unwritten: Arc::clone(&unwritten) };
+        let (unwritten, in_memory) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let writer = Writer {
+            form,
+            captures: Arc::clone(&captures),
+            unwritten: Arc::clone(&unwritten),
+            in_memory: Arc::clone(&in_memory),
+        };
         let thread = std::thread::Builder::new().name("printer".to_owned());
         let write = move || {
             writer.run(&to_do, written, trouble);
             let _left = told.send(());
         };
         thread.spawn(write).map_err(Failure::no_thread)?;
-        Ok(Printer { order, captures, jobs, unwritten, over })
+        Ok(Printer { order, captures, jobs, unwritten, in_memory, over })
     }
 
     /// Writes it, or keeps it until its turn has come.
@@ -137,7 +164,9 @@ impl Printer {
             (Some(order), Some(number)) => {
                 let run = piece.run;
                 order.hold(number, run);
-                let kept = KeptPiece::of(piece, &self.captures);
+                let has_room = self.in_memory.load(Ordering::Relaxed) < MOST_IN_MEMORY;
+                let kept = KeptPiece::of(piece, &self.captures, has_room);
+                self.in_memory.fetch_add(kept.in_memory(), Ordering::Relaxed);
                 self.send(Job::Keep(run, kept));
                 Way::Kept
             }
@@ -200,9 +229,17 @@ struct Writer {
     form: Form,
     captures: Arc<Captures>,
     unwritten: Arc<AtomicUsize>,
+    in_memory: Arc<AtomicUsize>,
 }
 
 impl Writer {
+    /// What was kept of a run, which is not any more.
+    fn taken(&self, kept: &mut BTreeMap<usize, KeptPiece>, run: usize) -> Option<KeptPiece> {
+        let piece = kept.remove(&run)?;
+        self.in_memory.fetch_sub(piece.in_memory(), Ordering::Relaxed);
+        Some(piece)
+    }
+
     fn run(&self, jobs: &Receiver<Job>, written: impl Fn(usize), trouble: impl FnOnce(io::Error)) {
         let mut kept = BTreeMap::new();
         for job in jobs {
@@ -227,7 +264,7 @@ impl Writer {
             }
             Job::Keep(run, piece) => drop(kept.insert(run, piece)),
             Job::WriteKept(run) => {
-                match kept.remove(&run) {
+                match self.taken(kept, run) {
                     Some(KeptPiece::Caught(piece)) => self.write(piece)?,
                     Some(KeptPiece::Small { unit, out, err }) => {
                         let [out, err] = [&out, &err].map(|it| it.last().map(|last| (it.as_slice(), *last)));
@@ -239,7 +276,7 @@ impl Writer {
                 written(run);
             }
             Job::Forget(run) => {
-                if let Some(KeptPiece::Caught(piece)) = kept.remove(&run) {
+                if let Some(KeptPiece::Caught(piece)) = self.taken(kept, run) {
                     self.captures.give_back(piece.captured);
                 }
             }

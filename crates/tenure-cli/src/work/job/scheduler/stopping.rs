@@ -60,13 +60,6 @@ impl Scheduler {
         self.give_up(failure);
     }
 
-    /// Where outputs pass through, commands may not care who reads them: that is asked before another is begun.
-    pub(super) fn stop_if_unread(&mut self) {
-        if self.plan.form.is_none() && self.runs > 0 && self.stop.is_none() && output::is_unread() {
-            self.on_unwritable(&std::io::ErrorKind::BrokenPipe.into());
-        }
-    }
-
     /// Nothing can be saved where outputs were to be.
     pub(super) fn on_unsavable(&mut self, error: &std::io::Error) {
         self.outputs.stop_saving();
