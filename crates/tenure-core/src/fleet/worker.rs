@@ -390,7 +390,7 @@ impl Worker {
             let doubts = self.doubts.wake_at().into_iter().chain(self.retries_wake_at(now));
             let doubts = doubts.chain(self.letters.wake_at()).min();
             let hearing = self.hearing_wake_at();
-            let (drains, leaving) = (self.drains_wake_at(), self.leaving_wake_at());
+            let (drains, leaving) = (self.drains_wake_at(), self.leaving_wake_at(now));
             let bulk = self.claims.wake_at().into_iter().chain(self.telling.wake_at()).min();
             [restart, look, advance, listing, hearing, drains, leaving, doubts, bulk]
         } else {

@@ -53,8 +53,11 @@ pub(super) async fn other_command(
     name: &JobName,
     digest: &str,
 ) -> Result<Option<(String, i64)>, Failure> {
+    // It is for a note alone, so only so many pages are asked for, and each once.
+    const PAGES: usize = 2;
     let (store, mut pages) = (leases.store(), Pages::default());
-    while let Some(page) = patiently(async || pages.next(store, "session/").await).await? {
+    for _ in 0..PAGES {
+        let Some(page) = pages.next(store, "session/").await? else { break };
         for session in page.into_iter().filter(|listed| job_of(listed) == Some(name.as_str())) {
             let Some(about) = session.stored.as_ref().ok().map(|stored| stored.record.metadata.clone())
             else {

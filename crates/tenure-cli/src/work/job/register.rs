@@ -17,13 +17,9 @@ use crate::supervise::held;
 use crate::text::count;
 use crate::work::units::Named;
 use std::collections::BTreeMap;
-use std::time::Duration;
 use tenure::store::{Listed, Outcome, StoreExt, Stored, Write};
 use tenure::{Key, Leases, Metadata, Wall};
 use tenure_core::Nonces;
-
-/// How long it is looked for what others run, before the work begins.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// The job as it was found, and what was added.
 pub(crate) struct Registered {
@@ -123,8 +119,8 @@ pub(crate) async fn register(
         true => {
             let digest = command_digest(&plan.command, plan.max_args);
             let looking = other_command(leases, name, &digest);
-            // That is but a note: neither a store of a million sessions nor one that lists none keeps the work waiting.
-            tokio::time::timeout(LOOK, looking).await.ok().and_then(Result::ok).flatten()
+            // A store that lists none keeps nobody from working.
+            looking.await.unwrap_or(None)
         }
         false => None,
     };

@@ -62,7 +62,10 @@ impl Worker {
                     self.look_now(now);
                 }
             }
-            Ok(_) => self.look_now(now),
+            Ok(_) => {
+                self.advance_refused = None;
+                self.look_now(now);
+            }
             Err(error) => self.tell(FleetNotice::Trouble(error)),
         }
     }
@@ -78,6 +81,10 @@ impl Worker {
         if self.look.blind {
             // Nobody can be told, this worker included.
             self.list_at = self.list_at.min(at);
+        }
+        if self.is_planner() && self.advance_refused.is_some() {
+            // It needs no board to list all.
+            self.list_again(at);
         }
         self.lead.only_fills = false;
         match &mut self.advance {

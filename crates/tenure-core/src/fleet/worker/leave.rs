@@ -3,6 +3,7 @@
 use super::Worker;
 use super::advance::Advance;
 use super::own::{Own, Stage};
+use super::refusal::LastingRefusal;
 use crate::fleet::talk::Reason;
 use crate::holder::command::Command;
 use crate::values::time::{Now, Tick};
@@ -31,24 +32,26 @@ impl Worker {
                 return self.stop(now);
             }
         }
-        if self.has_left() && self.life.leave_from.is_none_or(|at| now.held >= at) {
+        if self.has_left(now) && self.life.leave_from.is_none_or(|at| now.held >= at) {
             self.stop(now);
         }
     }
 
     /// Whether nothing is left of a worker that leaves, and the others were told.
-    fn has_left(&self) -> bool {
+    fn has_left(&self, now: Now) -> bool {
+        // One refusal may have been for a moment.
+        let lasts = |refusal: LastingRefusal| refusal.stood(now) >= self.part(4);
         let is_told = self.session_fence().is_none() || self.life.leave_from.is_some();
         let is_said = match self.advance {
             Advance::Idle => true,
-            Advance::At(_) => self.look.blind || self.advance_refused.is_some(),
+            Advance::At(_) => self.look.blind || self.advance_refused.is_some_and(lasts),
             Advance::Sent { .. } => self.look.blind,
         };
         self.life.leaving && self.own.is_empty() && is_told && is_said && !self.letters.are_owed()
     }
 
-    pub(super) fn leaving_wake_at(&self) -> Option<Tick> {
-        self.life.leave_from.filter(|_| self.has_left())
+    pub(super) fn leaving_wake_at(&self, now: Now) -> Option<Tick> {
+        self.life.leave_from.filter(|_| self.has_left(now))
     }
 }
 

@@ -12,6 +12,8 @@ const LONGEST: u32 = 32;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct LastingRefusal {
     since: Tick,
+    /// What was for a moment begins nothing that lasts.
+    passes: bool,
     /// When it is tried again.
     pub(super) again_at: Tick,
 }
@@ -24,14 +26,20 @@ impl LastingRefusal {
         ttl: Duration,
         passes: bool,
     ) -> LastingRefusal {
-        let since = before.map_or(now.held, |refusal| refusal.since);
+        let same = before.filter(|refusal| refusal.passes == passes);
+        let since = same.map_or(now.held, |refusal| refusal.since);
         let most = if passes { (ttl / 4).min(MOMENT) } else { ttl * LONGEST };
-        LastingRefusal { since, again_at: now.held.after(now.held.since(since).min(most)) }
+        LastingRefusal { since, passes, again_at: now.held.after(now.held.since(since).min(most)) }
     }
 
     /// The same, with some time before the next attempt, however short it was refused.
     pub(super) fn at_the_soonest(self, again_at: Tick) -> LastingRefusal {
         LastingRefusal { again_at: self.again_at.max(again_at), ..self }
+    }
+
+    /// For how long it has been refused by now.
+    pub(super) fn stood(&self, now: Now) -> Duration {
+        now.held.since(self.since)
     }
 
     /// Whether it is not to be tried yet.
@@ -42,7 +50,7 @@ impl LastingRefusal {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: pauses grow with the time that something is refused for, up to a bound, which is small for what passes.
+    //! Plan: pauses grow with the time that something is refused for, up to a bound, which is small for what passes and begins nothing that lasts.
     use super::*;
     use crate::fleet::worker::alone::{at, ttl};
 
@@ -65,6 +73,14 @@ mod tests {
     fn what_is_refused_for_long_is_tried_ever_more_seldom_and_what_passes_soon() {
         assert_eq!(pauses(false), [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1536, 1536]);
         assert_eq!(pauses(true), [1, 2, 4, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5]);
+    }
+
+    #[test]
+    fn what_was_for_a_moment_begins_nothing_that_lasts() {
+        let refused = |before, secs, passes| LastingRefusal::next(before, at(secs), ttl().duration(), passes);
+        let passing = refused(Some(refused(None, 100, true)), 2000, true);
+        let lasting = refused(Some(passing), 2001, false);
+        assert!(!lasting.waits(at(2001)) && lasting.stood(at(2002)).as_secs() == 1);
     }
 
     #[test]

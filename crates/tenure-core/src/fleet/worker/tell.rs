@@ -254,6 +254,8 @@ impl Worker {
     pub(super) fn marked(&mut self, now: Now, write: Write, result: Result<Answer, StoreError>) {
         match result {
             Ok(Answer::Write(Outcome::Won { version, .. })) => {
+                // It can be written.
+                self.advance_refused = None;
                 let marked = board::marked(&write.record).map(|mark| mark.number);
                 let round = self.telling.round.take_if(|round| Some(round.mark.number) == marked);
                 self.saw_board(now, Some(Stored::new(write.record).versioned(version)));

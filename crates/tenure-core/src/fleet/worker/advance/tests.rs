@@ -95,10 +95,11 @@ fn c1_a_board_that_the_store_refuses_is_raised_ever_more_seldom_whatever_happens
         secs = next;
     }
     assert!(gaps.is_sorted() && gaps[5] >= 16 && gaps[13] == 32 * ttl().duration().as_secs(), "{gaps:?}");
-    // What is only for a moment, or is over, puts nothing off.
-    worker.advanced(at(secs), Err(StoreError::unavailable("away")));
-    worker.advance = Advance::At(at(secs).held);
-    worker.advance_refused = None;
+    // Once it is written, that is over.
+    secs += gaps[13];
+    worker.wake_advance(at(secs));
+    worker.advanced(at(secs), Ok(Answer::Write(Outcome::Won { version: Version(2), fence: Fence(8) })));
+    worker.want_advance(at(secs).held);
     assert_eq!(worker.advance_wake_at(), Some(at(secs).held));
 }
 
@@ -113,12 +114,14 @@ fn who_may_not_write_the_board_can_leave_all_the_same() {
     assert!(!worker.is_stopping(), "the others are to be told yet");
     worker.wake_advance(at(100));
     worker.advanced(at(101), Err(StoreError::unsupported("denied")));
-    worker.wake_advance(at(103));
-    worker.wake_leaving(at(103));
+    worker.wake_leaving(at(101));
+    assert!(!worker.is_stopping(), "it may be for a moment");
+    worker.wake_advance(at(114));
+    worker.wake_leaving(at(114));
     assert!(!worker.is_stopping(), "what is under way is waited for");
     asked(&mut worker);
-    worker.advanced(at(104), Err(StoreError::unsupported("denied")));
-    worker.wake_leaving(at(104));
+    worker.advanced(at(115), Err(StoreError::unsupported("denied")));
+    worker.wake_leaving(at(115));
     assert!(worker.is_stopping());
 }
 
@@ -135,4 +138,15 @@ fn l1_what_was_refused_before_a_session_began_or_a_worker_leaves_is_tried_at_onc
         worker.want_advance(at(30).held);
         assert_eq!(worker.advance_wake_at(), Some(at(30).held));
     }
+}
+
+#[test]
+fn l1_a_planner_lists_though_it_may_not_raise_the_board_and_a_write_there_shows_that_it_may() {
+    let refused = LastingRefusal::next(None, at(1), ttl().duration(), false).at_the_soonest(at(9000).held);
+    let mut worker = led(1, true);
+    worker.advance_refused = Some(refused);
+    worker.want_advance(at(100).held);
+    assert_eq!(worker.doubts.list_at, Some(at(100).held));
+    worker.alarmed(at(101), Ok(Answer::Write(Outcome::Won { version: Version(2), fence: Fence(7) })));
+    assert_eq!(worker.advance_wake_at(), Some(at(100).held));
 }
