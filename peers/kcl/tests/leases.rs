@@ -137,13 +137,17 @@ lease_conformance!(as_the_kcl_has_them, run, || Leases::new(Format::kcl()));
 lease_conformance!(as_a8m_has_them, run, || Leases::new(Format::a8m()));
 
 /// The KCL's leader begins to hand the lease over.
-async fn hand_over(table: &str, key: &str, from: &str) {
-    let mut row: BTreeMap<String, AttributeValue> = item(table, key).await.unwrap();
-    row.extend(
-        [("leaseOwner", "next"), ("checkpointOwner", from)].map(|(name, who)| (name.to_owned(), text(who))),
-    );
+/// Somebody else writes to a row.
+async fn change(table: &str, key: &str, change: impl FnOnce(&mut BTreeMap<String, AttributeValue>)) {
+    let mut row = item(table, key).await.unwrap();
+    change(&mut row);
     let row: Vec<_> = row.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
     put(table, &row).await;
+}
+
+async fn hand_over(table: &str, key: &str, from: &str) {
+    let owners = [("leaseOwner", "next"), ("checkpointOwner", from)];
+    change(table, key, |row| row.extend(owners.map(|(name, who)| (name.to_owned(), text(who))))).await;
 }
 
 #[tokio::test]
@@ -175,11 +179,11 @@ async fn s1_an_earlier_lease_of_one_claimant_takes_nothing_from_a_later_one() {
         let key = if is_handed_over { "a" } else { "b" };
         let earlier = claimant.try_take(key).await.unwrap().unwrap();
         // Another process of ours has taken it, and given it back.
-        let mut row: BTreeMap<String, AttributeValue> = item(&name, key).await.unwrap();
-        row.remove("leaseOwner");
-        row.extend(["leaseCounter", "tenureGivenBack"].map(|name| (name.to_owned(), number(100))));
-        let row: Vec<_> = row.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
-        put(&name, &row).await;
+        change(&name, key, |row| {
+            row.remove("leaseOwner");
+            row.extend(["leaseCounter", "tenureGivenBack"].map(|name| (name.to_owned(), number(100))));
+        })
+        .await;
         let later = claimant.try_take(key).await.unwrap().unwrap();
         if is_handed_over {
             hand_over(&name, key, "me").await;
