@@ -293,6 +293,10 @@ fn look_for(path: &Path) -> Result<(), Failure> {
     let shown = escaped(&path.to_string_lossy());
     let text = match path.try_exists() {
         Ok(true) if path.is_file() => match access(path, AccessFlags::R_OK) {
+            // Whoever looks makes no store of it.
+            Ok(()) if path.metadata().is_ok_and(|file| file.len() == 0) => {
+                format!("{shown} is empty: there is no store in it; name another by --store or TENURE_STORE")
+            }
             Ok(()) => return Ok(()),
             Err(error) => format!("{shown} can't be read: {}; ask its owner for that", error.desc()),
         },

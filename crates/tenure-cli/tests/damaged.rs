@@ -133,7 +133,12 @@ fn what_is_not_damaged_is_refused() {
         (65, true),
         "of a newer version: {refused:?}"
     );
-    assert_eq!(bench.run(&["show", "k"]).code, 65);
+    let shown = bench.run(&["show", "k"]);
+    assert_eq!(
+        (shown.code, shown.out.contains("newer tenure"), shown.out.contains("rm --damaged")),
+        (65, true, false),
+        "{shown:?}"
+    );
     assert_eq!(bench.run(&["rm", "--damaged", "nothing", "--yes"]).code, 66);
     let bare = bench.run(&["rm", "k", "--yes"]);
     assert_eq!((bare.code, bare.err.contains("--damaged")), (64, true), "{bare:?}");

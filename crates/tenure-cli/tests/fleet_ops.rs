@@ -139,7 +139,13 @@ fn damaged_units_are_named_and_left_alone() {
     let ran = bench.run(&["fleet", "units", "f"]);
     assert!(ran.code == 0 && ran.out.contains("good") && ran.err.contains("fleet/f/unit/bad"), "{ran:?}");
     assert_eq!(bench.run(&["fleet", "ls", "--json"]).json()["fleets"][0]["damaged"], 1);
+    refused(&bench, &["move", "f", "bad", "--anywhere"], 65, "bad");
     refused(&bench, &["rm", "f", "bad", "--yes"], 65, "bad");
+    // What was done before that is told.
+    assert_eq!(bench.run(&["fleet", "add", "f", "before", "after"]).code, 0);
+    refused(&bench, &["rm", "f", "before", "bad", "after", "--yes"], 65, "1 unit removed from fleet f");
+    refused(&bench, &["rm", "f", "before", "bad", "after", "--yes"], 65, "2 units left as they are");
+    assert_eq!(bench.run(&["fleet", "rm", "f", "after", "--yes"]).code, 0);
     let worker = bench.worker(&["--join"], OBEYS);
     bench.await_shares(&[(&worker, 1)]);
     assert_eq!(bench.run(&["gc", "--older-than", "0s", "--yes"]).code, 0);

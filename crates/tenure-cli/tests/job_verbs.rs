@@ -243,6 +243,26 @@ fn a_job_is_not_removed_if_somebody_works_on_it_by_the_time_of_the_answer() {
 }
 
 #[test]
+fn units_that_are_done_are_kept_while_a_process_waits_for_more_of_their_job() {
+    let bench = Bench::new();
+    let ran = ["work", "--name", "stream", "--", "sh", "-c", "echo {} >> ran"];
+    let mut streaming = bench.tenure(&ran);
+    let mut streaming = streaming.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut list = streaming.stdin.take().unwrap();
+    list.write_all(b"a\n").unwrap();
+    wait_until("the first unit to be done", || {
+        bench.path("ran").exists() && bench.run(&["work", "status", "stream", "--json"]).json()["done"] == 1
+    });
+    let gc = || bench.run(&["gc", "work/", "--older-than", "0s", "--yes", "--json"]).json();
+    assert_eq!((gc()["removed"].as_u64(), gc()["kept_for_unfinished_jobs"].as_u64()), (Some(0), Some(1)));
+    list.write_all(b"a\nb\n").unwrap();
+    drop(list);
+    assert!(streaming.wait().unwrap().success());
+    assert_eq!(bench.read("ran"), "a\nb\n");
+    assert_eq!(gc()["removed"].as_u64(), Some(2), "nobody is at it any more");
+}
+
+#[test]
 fn a_unit_whose_record_vanishes_is_no_success_and_is_not_waited_for() {
     // At first they are free, and then wait for another attempt, so that nobody would ever find them by claiming them.
     for waiting in [false, true] {

@@ -65,6 +65,11 @@ impl DynamoConfig {
         check_credentials(rest)?;
         let url = Url::parse(&format!("dynamodb:{rest}"))
             .map_err(|error| bad(format!("the URL of the DynamoDB store can't be read ({error}); {HINT}")))?;
+        if url.fragment().is_some() {
+            return Err(bad(format!(
+                "what follows a # in the URL of the DynamoDB store would be left out: write %23 for it; {HINT}"
+            )));
+        }
         let table = url.host_str().unwrap_or_default();
         if table.is_empty() || url.port().is_some() || !matches!(url.path(), "" | "/") {
             return Err(bad(format!("the URL of the DynamoDB store names no table; {HINT}")));
@@ -349,6 +354,8 @@ mod tests {
             ("//jobs?one_region=x/y", "one_region"),
             ("//jobs?namespace=", "1 to 512"),
             ("//jobs?namespace=a%231%2F16", "a shard of another"),
+            ("//jobs?namespace=app#billing&shards=16", "write %23"),
+            ("//jobs#x", "write %23"),
             ("//jobs?shards=many", "no number up to 128; write shards=16"),
             ("//jobs?shards=0", "outside 1 to 128"),
             ("//jobs?shards=129", "outside 1 to 128"),

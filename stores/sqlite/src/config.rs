@@ -48,7 +48,7 @@ impl SqliteConfig {
         &self.path
     }
 
-    /// Whether a missing file is made. Yes, unless said otherwise.
+    /// Whether a missing file is made, and tables in an empty one. Yes, unless said otherwise.
     #[must_use]
     pub fn create(self, create: bool) -> Self {
         SqliteConfig { create, ..self }

@@ -73,6 +73,12 @@ pub(crate) fn open(place: &FileLocation, config: &SqliteConfig) -> Result<Opened
             place.path.display()
         )));
     }
+    if matches!(owner, FileOwner::Nobody) && !config.create {
+        return Err(StoreError::invalid(format!(
+            "{} is empty, and no store is made in it here; check the path, or allow it to be created",
+            place.path.display()
+        )));
+    }
     let side = side::open(place)?;
     let turnstile = |patience| {
         let side = side.try_clone().map_err(|error| io_error(&place.side, &error))?;
@@ -95,6 +101,8 @@ pub(crate) fn open(place: &FileLocation, config: &SqliteConfig) -> Result<Opened
         )));
     };
     use_wal(place, &writer)?;
+    // A file that had another journal has its log with the first query.
+    writer.query_row("SELECT count(*) FROM tenure_meta", [], |_| Ok(())).map_err(failed)?;
     checkpoint_from(&writer, SHORT_LOG).map_err(failed)?;
     writer.busy_timeout(config.busy_timeout - patience(config)).map_err(failed)?;
     let turnstile = turnstile(patience(config))?;

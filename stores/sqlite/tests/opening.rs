@@ -158,7 +158,26 @@ fn an_empty_file_becomes_a_store() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("leases.db");
     std::fs::write(&path, "").unwrap();
+    // Who only uses what is there makes nothing of it.
+    let refused = refusal(SqliteConfig::new(&path).create(false));
+    assert!(refused.kind() == ErrorKind::Invalid && refused.to_string().contains("is empty"), "{refused}");
+    assert_eq!((std::fs::metadata(&path).unwrap().len(), names_in(directory.path()).len()), (0, 1));
     assert_eq!(open(&path).id(), open(&path).id());
+}
+
+#[test]
+fn a_file_that_another_program_has_left_without_a_log_is_opened() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("leases.db");
+    let id = open(&path).id();
+    let other = rusqlite::Connection::open(&path).unwrap();
+    // Until the store's threads have closed it.
+    while other.pragma_update(None, "journal_mode", "delete").is_err() {
+        std::thread::yield_now();
+    }
+    drop(other);
+    assert!(!names_in(directory.path()).contains(&"leases.db-wal".to_owned()));
+    assert_eq!(open(&path).id(), id);
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use clap::Parser;
 pub(crate) struct DoctorArgs {
     /// The store, instead of --store
     pub(crate) url: Option<String>,
-    /// Only look: write nothing, not even a record of doctor's own
+    /// Only look: write no record, not even one of doctor's own. An SQLite file that is not in write-ahead mode is put in it all the same
     #[arg(long, conflicts_with = "create_table")]
     pub(crate) read_only: bool,
     /// Print one JSON document

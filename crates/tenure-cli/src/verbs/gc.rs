@@ -175,7 +175,11 @@ fn tell(tally: &GcTally, typed: &args::GcArgs) {
         (tally.semaphores, "semaphore", "kept: permits of them are held, or waited for"),
         (tally.sweeps, "record", "kept: they say what sweeps have covered; --sweeps removes them, too"),
         (tally.in_fleets, "record", "kept: fleets need them"),
-        (tally.damaged, "damaged record", "left as they are; see `tenure ls` and `tenure rm --damaged`"),
+        (
+            tally.damaged,
+            "damaged record",
+            "left as they are; see `tenure ls`, and `tenure show` for what helps",
+        ),
     ];
     for (n, what, why) in kept.into_iter().filter(|(n, ..)| *n > 0) {
         output::note(format!("{} {why}", count(n, what)));

@@ -99,7 +99,9 @@ pub(crate) async fn show(url: &Url, typed: &args::ShowArgs) -> Result<u8, Failur
     if typed.json {
         output::json(&view.json(&abouts))?;
     } else {
-        output::print(&page(&view, &abouts))?;
+        // A record of a newer layout is another version's, and none that is to be removed.
+        let image = if view.stored.is_err() { leases.store().image(&key).await.ok().flatten() } else { None };
+        output::print(&page(&view, &abouts, image.is_some_and(|image| image.is_newer)))?;
     }
     match view.stored {
         Err(_) => Err(Failure::silent(exit::DAMAGED)),
@@ -141,12 +143,18 @@ pub(super) fn doubt(view: &View) -> String {
     format!("the holder of {key} may be dead, but its clock may be behind as well: watching{left}")
 }
 
-fn page(view: &View, abouts: &SessionAbouts) -> String {
+fn page(view: &View, abouts: &SessionAbouts, is_newer: bool) -> String {
     let mut lines = vec![("key", view.key.to_string()), ("state", view.status())];
     match &view.stored {
         Err(problem) => {
             lines.push(("problem", escaped(problem)));
-            lines.push(("remedy", "`tenure rm --damaged` removes it, and keeps a copy".to_owned()));
+            lines.push((
+                "remedy",
+                match is_newer {
+                    true => "use the newer tenure that has written it".to_owned(),
+                    false => "`tenure rm --damaged` removes it, and keeps a copy".to_owned(),
+                },
+            ));
         }
         Ok(stored) => {
             lines.push(("fence", stored.record.fence.to_string()));

@@ -30,7 +30,9 @@ pub(crate) async fn reclaim(url: &Url, typed: &args::ReclaimArgs) -> Result<u8, 
             "{key} has {}. Whoever holds them may still be at work, and doesn't find out. Take all of their ranges away now?",
             count(stand, "lease")
         );
-        output::confirm(typed.yes, &question)?;
+        if stand > 0 {
+            output::confirm(typed.yes, &question)?;
+        }
         let gone: BTreeSet<Nonce> = ledger.entries.iter().map(|entry| entry.id).collect();
         take_out(&leases, &key, stored, |entry| gone.contains(&entry.id)).await?;
         stand

@@ -271,8 +271,8 @@ the same source, is in [json](json); a test reads what each verb prints by it, a
 `work` prints its document as one line, the last one: what its commands write to standard output stands before it (`tail -n 1`), and perhaps an empty line. Let them write elsewhere if a program is to read standard output
 whole. After a second signal there is no document.
 
-When a verb fails with `--json`, the last line of standard error is an object `error`. Three verbs tell of their failure in their document instead: `work` (what failed), `leader` (nobody
-leads) and `doctor` (its checks). Other lines there begin with `tenure:` and are for people.
+When a verb fails with `--json`, the last line of standard error is an object `error`. Four verbs tell of their failure in their document instead: `work` (what failed), `leader` (nobody
+leads), `show` (the record is damaged) and `doctor` (its checks). Other lines there begin with `tenure:` and are for people.
 ";
 
 fn page() -> String {

@@ -1,11 +1,14 @@
 //! What the file system says about a store's file.
 
 use super::findings::{Findings, Grade};
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Its rights, its size, what is left on its disk, and what kind of file system it is on.
 pub(super) fn check(path: &Path, findings: &mut Findings) {
+    // Of a link: its log and its locks are beside what it leads to.
+    let Ok(path) = &path.canonicalize() else { return };
     let Ok(file) = std::fs::metadata(path) else { return };
     let (size, mode) = (file.len(), file.mode() & 0o777);
     findings.add(Grade::Ok, "file", format!("{size} bytes, mode {mode:03o}, owner {}", file.uid()));
@@ -16,6 +19,7 @@ pub(super) fn check(path: &Path, findings: &mut Findings) {
             "everyone on this host can write to the file, and so take any lease: chmod o-w",
         );
     }
+    check_beside(path, &file, findings);
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if mode & 0o006 == 0o004 && std::fs::metadata(directory).is_ok_and(|parent| parent.mode() & 0o001 != 0) {
         findings.add(
@@ -54,6 +58,26 @@ pub(super) fn check(path: &Path, findings: &mut Findings) {
     }
 }
 
+/// Whoever may use the file needs the same of what SQLite has beside it. It gives these the file's rights when it makes them, and not when those change.
+fn check_beside(path: &Path, file: &Metadata, findings: &mut Findings) {
+    for suffix in ["-wal", "-shm", "-lock"] {
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(suffix);
+        let Ok(there) = std::fs::metadata(&beside) else { continue };
+        let (mode, wanted) = (there.mode() & 0o777, file.mode() & 0o777);
+        // Of a file that its owner alone may use, the group does not matter.
+        let group = there.gid() != file.gid() && wanted & 0o070 != 0;
+        if wanted & !mode & 0o666 != 0 || group {
+            let text = format!(
+                "those whom the file is shared with may not use its {suffix} (mode {mode:03o}, group {}): give it the mode {wanted:03o} and the group {}",
+                there.gid(),
+                file.gid()
+            );
+            findings.add(Grade::Warn, "permissions", text);
+        }
+    }
+}
+
 #[cfg(target_os = "linux")]
 fn check_filesystem(directory: &Path, findings: &mut Findings) {
     use nix::sys::statfs;
@@ -83,4 +107,41 @@ fn check_filesystem(directory: &Path, findings: &mut Findings) {
 #[cfg(not(target_os = "linux"))]
 fn check_filesystem(_directory: &Path, findings: &mut Findings) {
     findings.add(Grade::Warn, "file system", "its kind can't be told on this system: it must be a local one");
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: what is beside a file has its rights, or is told; of a link, what it leads to counts.
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    fn warnings(path: &Path) -> Vec<String> {
+        let mut findings = Findings::default();
+        check(path, &mut findings);
+        findings.texts("permissions")
+    }
+
+    #[test]
+    fn what_is_beside_a_file_and_can_not_be_used_by_those_it_is_shared_with_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("leases.db");
+        let beside =
+            ["leases.db-wal", "leases.db-shm", "leases.db-lock"].map(|name| directory.path().join(name));
+        let set = |path: &Path, mode| {
+            std::fs::write(path, "").unwrap();
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        set(&file, 0o660);
+        beside.iter().for_each(|path| set(path, 0o660));
+        assert_eq!(warnings(&file), Vec::<String>::new());
+        set(&beside[0], 0o600);
+        let [warning] = &warnings(&file)[..] else { panic!("one") };
+        assert!(warning.contains("its -wal (mode 600") && warning.contains("the mode 660"), "{warning}");
+        let elsewhere = tempfile::tempdir().unwrap();
+        let link = elsewhere.path().join("link.db");
+        symlink(&file, &link).unwrap();
+        assert_eq!(warnings(&link), warnings(&file));
+        set(&beside[0], 0o666);
+        assert_eq!(warnings(&link), Vec::<String>::new());
+    }
 }

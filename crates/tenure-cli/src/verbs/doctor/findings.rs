@@ -66,6 +66,12 @@ impl Findings {
         self.checks.push(Finding { grade, what, detail: detail.into() });
     }
 
+    /// What was found of one thing.
+    #[cfg(test)]
+    pub(super) fn texts(&self, what: &str) -> Vec<String> {
+        self.checks.iter().filter(|found| found.what == what).map(|found| found.detail.clone()).collect()
+    }
+
     /// What the store can do.
     pub(super) fn can(&mut self, capabilities: Vec<(&'static str, String)>) {
         self.capabilities = capabilities;

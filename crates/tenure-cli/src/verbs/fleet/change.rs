@@ -41,14 +41,23 @@ pub(super) async fn rm(url: &Url, typed: &args::FleetRmArgs) -> Result<u8, Failu
         &format!("Remove {n} from fleet {name}? Whoever owns one ends what it does for it."),
     )?;
     let (mut removed, mut missing) = (0, Vec::new());
+    let mut failed = None;
     for unit in &units {
-        if patiently(async || fleet.delete(unit).await).await? {
-            removed += 1;
-        } else {
-            missing.push(escaped(unit));
+        match patiently(async || fleet.delete(unit).await).await {
+            Ok(true) => removed += 1,
+            Ok(false) => missing.push(escaped(unit)),
+            Err(error) => {
+                failed = Some(error);
+                break;
+            }
         }
     }
     output::note(format!("{} removed from fleet {name}", count(removed, "unit")));
+    if let Some(error) = failed {
+        let left = units.len() - removed - missing.len();
+        output::note(format!("{} left as they are", count(left, "unit")));
+        return Err(error.into());
+    }
     if missing.is_empty() {
         return Ok(exit::OK);
     }
@@ -62,6 +71,9 @@ pub(super) async fn pin(url: &Url, typed: &args::FleetMoveArgs) -> Result<u8, Fa
     let fleet = super::open(url, &name, Missing::Refuse).await?;
     let mut snapshot = super::snapshot_of_some(&fleet).await?;
     let absent = || Failure::new(exit::ABSENT, format!("fleet {name} has no unit {}", escaped(&unit)));
+    if let Some(error) = snapshot.damage_of(&unit) {
+        return Err(Failure::new(exit::DAMAGED, format!("{}: {error}", escaped(&unit))));
+    }
     let spec = &snapshot.units.iter().find(|known| *known.name == *unit).ok_or_else(absent)?.stated.spec;
     let worker = worker.map(|worker| find(&snapshot, worker)).transpose()?;
     if let Some(worker) = worker {

@@ -165,6 +165,12 @@ pub(super) fn silence(session: &Stored, now: Wall) -> Duration {
 }
 
 impl Snapshot {
+    /// What is wrong with a unit's record, if that can't be read.
+    pub(crate) fn damage_of(&self, unit: &str) -> Option<&str> {
+        let key = self.name.unit(unit).ok()?;
+        self.damaged.iter().find(|(damaged, _)| *damaged == key).map(|(_, error)| &**error)
+    }
+
     /// Of a fleet that nothing is known of.
     pub(super) fn empty(name: FleetName) -> Snapshot {
         Snapshot {

@@ -6,6 +6,7 @@ use crate::keys::JobName;
 use crate::output::view::is_session;
 use crate::stores::pages::{PAGE, Pages};
 use crate::verbs::fleet::upkeep::Upkeep;
+use crate::work::job::presence::job_of;
 use crate::work::job::unit::{Status, Unit};
 use std::collections::BTreeSet;
 use tenure::store::{Expect, Freshness, Listed, Outcome, StoreExt, Stored, Write};
@@ -17,7 +18,7 @@ use tenure_core::gc::{Collector, Survey, is_older};
 pub(super) struct Surveyed {
     pub(super) collector: Collector,
     pub(super) fleets: Upkeep,
-    /// Jobs that have a unit which is to be run, or which someone holds.
+    /// Jobs that have a unit which is to be run, or which someone holds, or at which a process is: more units may come to it.
     pub(super) unfinished: BTreeSet<String>,
     /// Sessions of processes that died long ago, if they are not ended by this pass.
     pub(super) dying: BTreeSet<Key>,
@@ -39,6 +40,13 @@ impl Collection {
             survey.see(&page);
             fleets.see(&page);
             see_jobs(&page, &mut unfinished);
+            let lives = |listed: &&Listed| {
+                let stored = listed.stored.as_ref();
+                stored
+                    .is_ok_and(|stored| stored.record.tenure.is_some() && !self.is_dead(&listed.key, stored))
+            };
+            let sessions_seen = page.iter().filter(|listed| is_session(&listed.key)).filter(lives);
+            unfinished.extend(sessions_seen.filter_map(job_of).map(str::to_owned));
             let dead = page.into_iter().filter_map(|Listed { key, stored }| {
                 let stored = stored.ok().filter(|stored| self.is_dead(&key, stored))?;
                 Some((key, stored))
