@@ -6,9 +6,8 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(clippy::disallowed_methods, reason = "the paused runtime's clock is the simulated time")]
 
-mod common;
-
-use common::{Process, TTL, World, settle};
+use crate::common::listening::listens;
+use crate::common::{Process, TTL, World, settle};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -57,9 +56,8 @@ async fn is_held_for(rival: &Process, key: &str) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_overruns_is_told_and_named_and_ended() {
-    // For all threads: what one thread's subscriber wants to hear depends on what others are about.
     let scribe = Scribe::default();
-    tracing::subscriber::set_global_default(scribe.clone()).unwrap();
+    let _here = listens(scribe.clone());
     let world = World::new();
     let (process, rival) = (world.process(), world.process());
     let began = Instant::now();

@@ -20,6 +20,7 @@ mod fleet_planning;
 mod fleet_runs;
 mod fleet_units;
 mod lease_suite;
+mod limits;
 mod list;
 mod lock_all;
 mod locker;
@@ -29,6 +30,7 @@ mod once;
 mod own_thread;
 #[cfg(all(feature = "postgres", feature = "redis"))]
 mod own_thread_servers;
+mod own_thread_told;
 mod panics;
 #[cfg(all(feature = "dynamodb", feature = "etcd", feature = "postgres", feature = "redis"))]
 mod passwords;
@@ -36,9 +38,13 @@ mod permits;
 mod promises;
 mod section;
 mod section_end;
+#[cfg(feature = "serde")]
+mod seen;
 mod seize;
 mod stops;
 mod sweep;
 #[cfg(feature = "serde")]
 mod token;
 mod trouble;
+#[cfg(feature = "metrics")]
+mod trouble_told;

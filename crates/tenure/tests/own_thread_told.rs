@@ -1,9 +1,10 @@
-//! Events of tenure's own thread go where those of the thread go that started the leases. One test, as subscribers of threads disturb each other.
+//! Events of tenure's own thread go where those of the thread go that started the leases.
 //!
 //! Plan: a store that never answers keeps the end of the last handle waiting for as long as was said, and a warning tells of it; nothing is
 //! said of what goes well; the same with ranges; a store that fails is told of from the other thread.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+use crate::common::listening::listens;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -36,7 +37,7 @@ impl tracing::Subscriber for Scribe {
 #[test]
 fn what_can_not_be_given_back_in_time_is_told() {
     let scribe = Scribe::default();
-    let _here = tracing::subscriber::set_default(scribe.clone());
+    let _here = listens(scribe.clone());
     let faulty = FaultyStore::new(MemoryStore::new("own thread", tenure::clock::system()));
     let store = AnyStore::new(faulty.clone());
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap().block_on(

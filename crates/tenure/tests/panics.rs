@@ -1,7 +1,8 @@
 //! Others' code that panics where leases are renewed, in simulated time. Plan: a subscriber of `tracing` and a recorder of metrics that panic cost what they were to be
-//! told, and nothing else: leases are held, renewed, lost and had as before.
+//! told, and nothing else: leases are held, renewed, lost and had as before; a thread hears also what another without a subscriber has met first.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
+use crate::common::listening::listens;
 use crate::common::{Process, TTL, World};
 use metrics::{Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, SharedString, Unit};
 use std::sync::Arc;
@@ -166,25 +167,33 @@ fn in_simulated_time(scenario: impl Future<Output = ()>) {
 #[test]
 fn l4_a_subscriber_that_panics_costs_no_lease() {
     let broken = Arc::<Broken>::default();
-    tracing::subscriber::with_default(BrokenSubscriber(Arc::clone(&broken), tracing::Level::WARN), || {
-        in_simulated_time(a_store_fails_for_a_while(&broken));
-    });
+    let _here = listens(BrokenSubscriber(Arc::clone(&broken), tracing::Level::WARN));
+    in_simulated_time(a_store_fails_for_a_while(&broken));
 }
 
 #[test]
 fn l4_a_subscriber_that_panics_keeps_no_worker_out() {
     let broken = Arc::<Broken>::default();
-    tracing::subscriber::with_default(BrokenSubscriber(Arc::clone(&broken), tracing::Level::WARN), || {
-        in_simulated_time(all_is_started(&broken));
-    });
+    let _here = listens(BrokenSubscriber(Arc::clone(&broken), tracing::Level::WARN));
+    in_simulated_time(all_is_started(&broken));
 }
 
 #[test]
 fn l4_a_subscriber_that_panics_deposes_nobody_and_keeps_no_range() {
     let broken = Arc::<Broken>::default();
-    tracing::subscriber::with_default(BrokenSubscriber(Arc::clone(&broken), tracing::Level::DEBUG), || {
-        in_simulated_time(a_key_is_led_and_ranges_are_held(&broken));
-    });
+    let _here = listens(BrokenSubscriber(Arc::clone(&broken), tracing::Level::DEBUG));
+    in_simulated_time(a_key_is_led_and_ranges_are_held(&broken));
+}
+
+#[test]
+fn what_a_thread_without_a_subscriber_has_met_first_is_told_all_the_same() {
+    let broken = Arc::<Broken>::default();
+    let says = || tracing::warn!(target: "tenure::test", "met");
+    let _here = listens(BrokenSubscriber(Arc::clone(&broken), tracing::Level::WARN));
+    std::thread::scope(|scope| scope.spawn(says).join()).unwrap();
+    broken.panics.store(true, Ordering::SeqCst);
+    assert!(std::panic::catch_unwind(says).is_err());
+    assert_eq!(broken.times.load(Ordering::SeqCst), 1);
 }
 
 #[cfg(feature = "metrics")]

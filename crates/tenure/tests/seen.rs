@@ -4,9 +4,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-mod common;
-
-use common::{TTL, World, settle};
+use crate::common::listening::listens;
+use crate::common::{TTL, World, settle};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use tenure::election::{Leader, Status};
@@ -99,8 +98,7 @@ async fn what_a_process_holds_is_listed() {
 #[tokio::test(start_paused = true)]
 async fn a_loss_is_told_with_its_key_and_fence() {
     let scribe = Scribe::default();
-    // For all threads: whether an event is wanted is remembered for a whole process.
-    tracing::subscriber::set_global_default(scribe.clone()).unwrap();
+    let _here = listens(scribe.clone());
     let world = World::new();
     let a = world.process();
     let guard = a.leases.lock("told").ttl(TTL).acquire().await.unwrap();

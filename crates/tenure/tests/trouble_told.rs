@@ -1,11 +1,9 @@
 //! What is logged and counted while the store fails, in simulated time. Plan: at once, now and then, and when it is over; names,
-//! levels and fields, which people's alarms depend on. One test in a program of its own: whether an event is wanted is remembered
-//! for a whole process, and threads without a subscriber don't want any.
+//! levels and fields, which people's alarms depend on.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-mod common;
-
-use common::{TTL, World, measured, settle};
+use crate::common::listening::listens;
+use crate::common::{TTL, World, measured, settle};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -51,7 +49,7 @@ impl tracing::Subscriber for Scribe {
 fn an_outage_is_told_at_once_then_now_and_then_and_when_it_is_over() {
     let scribe = Scribe::default();
     let log = Arc::clone(&scribe.0);
-    let _here = tracing::subscriber::set_default(scribe);
+    let _here = listens(scribe);
     let counts = measured(async |_| {
         let process = World::new().process();
         process.faults.always(Fault::Refuse);
