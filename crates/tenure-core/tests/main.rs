@@ -25,6 +25,7 @@ mod hostile;
 mod marks;
 mod orphans;
 mod plan;
+mod plan_failing;
 mod range_keys;
 mod range_vectors;
 mod renewal;

@@ -43,6 +43,7 @@ mod seen;
 mod seize;
 mod stops;
 mod sweep;
+mod sweep_end;
 #[cfg(feature = "serde")]
 mod token;
 mod trouble;
