@@ -1,7 +1,7 @@
 //! A right that is taken away for a while, as when passwords and roles are changed, on a real PostgreSQL.
 //!
-//! Plan: who has been let in before is not ended by it, but says so and goes on once it is let in again: what runs by schedule, and candidates on
-//! tenure's own tables and on less's. Who never was is told at once.
+//! Plan: who has been let in before is not ended by it, but says so and goes on once it is let in again: what runs by schedule, who waits for a
+//! lock, and candidates on tenure's own tables and on less's. Who never was is told at once.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::remote::{Remote, psql, told};
@@ -63,14 +63,15 @@ fn what_runs_by_schedule_outlasts_a_right_that_is_taken_for_a_while() {
     assert_eq!(place.run(&command).code, 64, "it was never let in");
 }
 
-fn who_stands_by_outlasts_it(schema: &str, owner: &Remote) {
+/// Of those who wait by `verb`.
+fn who_stands_by_outlasts_it(verb: &str, schema: &str, owner: &Remote) {
     let (role, place) = Role::on(schema, owner);
     let key = format!("let-in-{}", std::process::id());
-    let elect = |script| ["elect", &key, "--ttl", "2s", "--", "sh", "-c", script].map(str::to_owned);
-    let first = elect("touch leads; until [ -e go ]; do sleep 0.02; done");
+    let command = |script| [verb, &key, "--ttl", "2s", "--", "sh", "-c", script].map(str::to_owned);
+    let first = command("touch leads; until [ -e go ]; do sleep 0.02; done");
     let mut leader = start(owner, &first.each_ref().map(String::as_str));
     wait_until("the first to lead", || owner.bench.path("leads").exists());
-    let second = elect("touch leads");
+    let second = command("touch leads");
     let mut standing_by = start(&place, &second.each_ref().map(String::as_str));
     wait_until("the other to stand by", || place.bench.read("said").contains("waiting for"));
     role.is_let_in(false);
@@ -86,11 +87,17 @@ fn who_stands_by_outlasts_it(schema: &str, owner: &Remote) {
 #[test]
 fn a_candidate_outlasts_a_right_that_is_taken_for_a_while() {
     let schema = format!("elect_in_{}", std::process::id());
-    who_stands_by_outlasts_it(&schema, &owner(&schema));
+    who_stands_by_outlasts_it("elect", &schema, &owner(&schema));
+}
+
+#[test]
+fn who_waits_for_a_lock_outlasts_a_right_that_is_taken_for_a_while() {
+    let schema = format!("run_in_{}", std::process::id());
+    who_stands_by_outlasts_it("run", &schema, &owner(&schema));
 }
 
 #[test]
 fn a_candidate_on_the_table_of_less_outlasts_a_right_that_is_taken_for_a_while() {
     let url = format!("{}?dialect=less&skew_ms=100", told("TENURE_TEST_POSTGRES"));
-    who_stands_by_outlasts_it("less", &Remote::made(url));
+    who_stands_by_outlasts_it("elect", "less", &Remote::made(url));
 }

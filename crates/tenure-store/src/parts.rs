@@ -1,5 +1,6 @@
 //! Parts that several stores are made of, for whoever writes another one.
 
+mod admission;
 mod aside;
 mod call;
 mod columns;
@@ -12,6 +13,7 @@ mod subscribers;
 #[cfg(feature = "tls")]
 mod tls;
 
+pub use admission::{Admission, Right};
 pub use aside::aside;
 pub use call::Call;
 pub use columns::{Columns, fence_column};

@@ -45,16 +45,14 @@ impl AttemptError {
             |remedy: &str| AttemptError::Refused(StoreError::invalid(format!("{place}: {says}; {remedy}")));
         match status.code() {
             Code::Unauthenticated => AttemptError::Pass(StoreError::unavailable(format!("{place}: {says}"))),
-            _ if says.contains("user name is empty") || says.contains("revision of auth store is old") => {
+            _ if wants_user(says) => {
                 let remedy = "name a user, with password-file= or a client certificate";
                 AttemptError::Pass(StoreError::invalid(format!("{place}: {says}; {remedy}")))
             }
             Code::PermissionDenied => {
                 refused("grant the user's role readwrite on all keys that begin with the prefix and \":\"")
             }
-            Code::InvalidArgument if says.contains("invalid user ID or password") => {
-                refused("check the user, and the password or its file")
-            }
+            _ if is_wrong_login(status) => refused("check the user, and the password or its file"),
             Code::InvalidArgument if says.contains("request is too large") => refused(
                 "the cluster's --max-request-bytes is below its default of 1.5 MiB, which tenure needs",
             ),
@@ -124,6 +122,28 @@ impl AttemptError {
 pub(crate) fn unclear(error: &StoreError) -> StoreError {
     StoreError::unknown(format!("{error}; whether this write was still done is not known"))
         .because(error.clone())
+}
+
+/// Whether etcd refused a call for want of a right.
+pub(crate) fn is_denial(error: &StoreError) -> bool {
+    status_of(error).is_some_and(|status| status.code() == Code::PermissionDenied)
+}
+
+/// Whether etcd does not let this user in, or any without a name.
+pub(crate) fn is_turned_away(error: &StoreError) -> bool {
+    status_of(error).is_some_and(|status| wants_user(status.message()) || is_wrong_login(status))
+}
+
+fn status_of(error: &StoreError) -> Option<&Status> {
+    std::error::Error::source(error)?.downcast_ref()
+}
+
+fn wants_user(says: &str) -> bool {
+    says.contains("user name is empty") || says.contains("revision of auth store is old")
+}
+
+fn is_wrong_login(status: &Status) -> bool {
+    status.code() == Code::InvalidArgument && status.message().contains("invalid user ID or password")
 }
 
 /// Whether there was no connection that a request could have been sent by.

@@ -12,7 +12,7 @@ use std::fmt;
 use std::sync::Arc;
 use tenure_core::op::{Freshness, Listed, Outcome, Write};
 use tenure_core::{Fence, Key, Record, StoreError, Stored, Version};
-use tenure_store::parts::{aside, end_of_prefix};
+use tenure_store::parts::{Admission, Right, aside, end_of_prefix};
 use tenure_store::{Capabilities, Changes, Image, Inspection, Store};
 
 /// Records below one prefix of an etcd cluster. Clones share their connections.
@@ -42,7 +42,9 @@ impl EtcdStore {
         let cluster = found.header.map_or(0, |header| header.cluster_id);
         let id = format!("etcd:{cluster:016x}:{}", config.prefix);
         let capabilities = config.capabilities();
-        let inner = EtcdClient { lines, prefix: config.prefix, memo: Memo::default(), id, capabilities };
+        let (prefix, memo, admission) = (config.prefix, Memo::default(), Admission::default());
+        admission.granted(Right::Login);
+        let inner = EtcdClient { lines, prefix, memo, id, capabilities, admission };
         Ok(EtcdStore { inner: Arc::new(inner) })
     }
 
@@ -118,36 +120,36 @@ impl Store for EtcdStore {
     }
 
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
-        read::one(&self.inner, key).await
+        self.inner.judged(Right::Read, read::one(&self.inner, key).await)
     }
 
     async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
-        read::many(&self.inner, keys, freshness).await
+        self.inner.judged(Right::Read, read::many(&self.inner, keys, freshness).await)
     }
 
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
-        write::one(&self.inner, &write).await
+        self.inner.judged(Right::Write, write::one(&self.inner, &write).await)
     }
 
     async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
         self.inner.capabilities.check_batch(writes.len())?;
-        write::many(&self.inner, &writes).await
+        self.inner.judged(Right::Write, write::many(&self.inner, &writes).await)
     }
 
     async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
-        read::list(&self.inner, prefix, after, limit).await
+        self.inner.judged(Right::Read, read::list(&self.inner, prefix, after, limit).await)
     }
 
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
-        write::remove(&self.inner, key, version).await
+        self.inner.judged(Right::Remove, write::remove(&self.inner, key, version).await)
     }
 
     async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
-        mend::image(&self.inner, key).await
+        self.inner.judged(Right::Read, mend::image(&self.inner, key).await)
     }
 
     async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
-        mend::mend(&self.inner, key, seen, instead).await
+        self.inner.judged(Right::Remove, mend::mend(&self.inner, key, seen, instead).await)
     }
 
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {

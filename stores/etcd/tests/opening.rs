@@ -222,14 +222,30 @@ async fn a_password_that_was_changed_is_read_anew() {
     let words = [&root[..], &["user", "passwd", "app", "--interactive=false"]].concat();
     etcdctl(&words, b"hush-new\n");
     let error = store.read(&key).await.unwrap_err();
-    says(&error, ErrorKind::Invalid, &["check the user, and the password or its file"]);
+    says(&error, ErrorKind::Unavailable, &["check the user, and the password or its file"]);
+    // Somebody who comes now is told that it is wrong.
+    let refused = refusal(at(&format!("{url}?password-file={file}"))).await;
+    says(&refused, ErrorKind::Invalid, &["check the user"]);
     std::fs::remove_file(&file).unwrap();
     let error = store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap_err();
-    says(&error, ErrorKind::Invalid, &["the password file", &file]);
+    says(&error, ErrorKind::Unavailable, &["the password file", &file]);
     std::fs::write(&file, "hush-new\n").unwrap();
     let outcome = store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap();
     assert!(matches!(outcome, Outcome::Won { .. }), "{outcome:?}");
     hinted(&store, &mut changes, "b").await;
+    // A right that is taken away is given back, and whoever waits is to wait on.
+    let by_root = |words: &str| {
+        etcdctl(&[&root[..], &words.split(' ').collect::<Vec<_>>()].concat(), b"");
+    };
+    by_root("role revoke-permission tenure --prefix=true t:");
+    let error = store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap_err();
+    says(&error, ErrorKind::Unavailable, &["permission denied", "readwrite"]);
+    by_root("role grant-permission tenure --prefix=true read t:");
+    let late = EtcdStore::open(at(&format!("{url}?password-file={file}"))).await.unwrap();
+    let error = late.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap_err();
+    says(&error, ErrorKind::Invalid, &["permission denied"]);
+    by_root("role grant-permission tenure --prefix=true readwrite t:");
+    assert!(matches!(store.write(scribe.if_vacant(&key, scribe.held(5))).await, Ok(Outcome::Lost(Some(_)))));
 }
 
 /// Nobody has called for so long that etcd has forgotten the pass.

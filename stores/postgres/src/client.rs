@@ -1,11 +1,13 @@
 //! What all calls of a store share: the lines to the server, the statements, and how they are used.
 
 use crate::config::PostgresConfig;
+use crate::error::is_denial;
 use crate::lines::Lines;
 use crate::sql::{MendSql, ReadSql, WriteSql};
 use std::sync::Mutex;
+use tenure_core::StoreError;
 use tenure_store::Capabilities;
-use tenure_store::parts::Teller;
+use tenure_store::parts::{Right, Teller};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 pub(crate) struct PostgresClient {
@@ -21,4 +23,11 @@ pub(crate) struct PostgresClient {
     pub(crate) id: String,
     pub(crate) capabilities: Capabilities,
     pub(crate) listener: Mutex<Option<Teller>>,
+}
+
+impl PostgresClient {
+    /// What comes of a call that needs a right.
+    pub(crate) fn judged<T>(&self, right: Right, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        self.lines.admission.judged(right, is_denial, answer)
+    }
 }

@@ -8,7 +8,7 @@ use crate::proof::Proof;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tenure_core::StoreError;
-use tenure_store::parts::tls_client;
+use tenure_store::parts::{Admission, Right, tls_client};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error, NoTls};
@@ -24,11 +24,17 @@ pub(crate) struct PostgresConnector {
     pub(crate) tls: Option<MakeRustlsConnect>,
     /// Hosts that take no options at a start: poolers.
     without_options: Arc<Mutex<BTreeSet<String>>>,
+    pub(crate) admission: Arc<Admission>,
 }
 
 impl PostgresConnector {
     pub(crate) fn new(config: &PostgresConfig) -> Result<PostgresConnector, StoreError> {
-        Ok(PostgresConnector { config: config.clone(), tls: tls(config)?, without_options: Arc::default() })
+        Ok(PostgresConnector {
+            config: config.clone(),
+            tls: tls(config)?,
+            without_options: Arc::default(),
+            admission: Arc::default(),
+        })
     }
 
     /// There is no place for one.
@@ -39,7 +45,7 @@ impl PostgresConnector {
         ))
     }
 
-    /// A new connection, at a place.
+    /// A new connection, at a place. Once the store is open, a server that refuses this user is one that an operator mends.
     pub(crate) async fn lane(&self, at: ConnectionPlace) -> Result<Arc<PostgresConnection>, StoreError> {
         let (server, place) = (self.config.driver().await?, self.config.place());
         let connect = |host| {
@@ -47,7 +53,9 @@ impl PostgresConnector {
             async move { self.connected(&host, &at).await }
         };
         let made = reach(&server, self.config.connecting(), connect).await;
-        made.map_err(|error| error.map_or_else(|| unreached(&place), |error| not_connected(&place, error)))
+        let made = made
+            .map_err(|error| error.map_or_else(|| unreached(&place), |error| not_connected(&place, error)));
+        made.map_err(|error| self.admission.refused(Right::Login, error))
     }
 
     /// To one host.

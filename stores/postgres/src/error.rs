@@ -123,6 +123,22 @@ fn refused(place: &str, call: Call, code: &SqlState, says: &str) -> StoreError {
     if passes(code) { StoreError::unavailable(text) } else { StoreError::invalid(text) }
 }
 
+/// Whether the server, or a pooler, refused for want of a right, or of what was there before.
+pub(crate) fn is_denial(error: &StoreError) -> bool {
+    let codes = [
+        SqlState::INSUFFICIENT_PRIVILEGE,
+        SqlState::INVALID_PASSWORD,
+        SqlState::INVALID_AUTHORIZATION_SPECIFICATION,
+        SqlState::INVALID_CATALOG_NAME,
+        SqlState::INVALID_SCHEMA_NAME,
+        SqlState::UNDEFINED_TABLE,
+        SqlState::UNDEFINED_FUNCTION,
+        SqlState::PROTOCOL_VIOLATION,
+    ];
+    let source = std::error::Error::source(error).and_then(|source| source.downcast_ref::<Error>());
+    source.and_then(Error::code).is_some_and(|code| codes.contains(code))
+}
+
 /// Whether what a pooler says by this code passes, and what helps. PgBouncer has it for all that it refuses, also for what it heard of the
 /// server, so its words have to tell.
 fn said_by_pooler(says: &str) -> (bool, &'static str) {

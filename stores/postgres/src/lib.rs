@@ -61,6 +61,8 @@
 //!   whose answer was lost is `Unknown`, and found out by the next read.
 //! - Limits on statements (`statement_timeout`), stricter isolation by default, deadlocks: what the server undid is sent again, or
 //!   `Unavailable`. A password that is changed in its file.
+//! - A password, a grant, a table or a database that was there before and is refused or missing now: calls are `Unavailable`, which is told, and all goes
+//!   on once it is there again.
 //! - Locks that others hold for long: the server gives up a wait for one (`lock_timeout`) after a second, or before the caller's time is over, and the
 //!   call is `Unavailable`. Callers that give up sooner leave a few connections waiting until then, and no more ([`PostgresConfig::connections`]). A pooler and a pool of the caller's leave that to the role's settings. Without it a write that was given up is `Unknown`,
 //!   and its connection stays at the server until the lock is free. Whoever gives a write up sooner does not know its outcome, either.

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::StoreError;
+use tenure_store::parts::{Admission, Right};
 use tokio::sync::Semaphore;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Error, Row};
@@ -29,6 +30,7 @@ pub struct Lines {
     source: ConnectionSource,
     pub(crate) place: String,
     pub(crate) timeout: Duration,
+    pub(crate) admission: Arc<Admission>,
 }
 
 #[derive(Clone)]
@@ -40,7 +42,12 @@ enum ConnectionSource {
 impl Lines {
     /// Lines of a pool that the caller made. Each statement has a connection for itself.
     pub fn of(pool: Pool, config: &PostgresConfig) -> Lines {
-        Lines { source: ConnectionSource::Pool(pool), place: config.place(), timeout: config.timeout }
+        Lines {
+            source: ConnectionSource::Pool(pool),
+            place: config.place(),
+            timeout: config.timeout,
+            admission: Arc::default(),
+        }
     }
 
     /// Lines to the server of `config`, whose settings are checked first. Nothing is connected yet.
@@ -50,7 +57,13 @@ impl Lines {
     pub fn open(config: &PostgresConfig) -> Result<Lines, StoreError> {
         config.check()?;
         let lanes = Arc::new(OwnConnections::new(config)?);
-        Ok(Lines { source: ConnectionSource::Own(lanes), place: config.place(), timeout: config.timeout })
+        let admission = Arc::clone(&lanes.connector.admission);
+        Ok(Lines {
+            source: ConnectionSource::Own(lanes),
+            place: config.place(),
+            timeout: config.timeout,
+            admission,
+        })
     }
 
     /// What speaks TLS on connections of its own.
@@ -145,7 +158,8 @@ impl Lines {
                 // The pool itself may have no bound.
                 let object = tokio::time::timeout(self.timeout, pool.get()).await;
                 let object = object.map_err(|_| self.too_late())?;
-                let object = object.map_err(|error| unconnected(&self.place, error))?;
+                let refused = |error| self.admission.refused(Right::Login, unconnected(&self.place, error));
+                let object = object.map_err(refused)?;
                 Ok(ExclusiveConnection::Pooled(Pooled(Some(Box::new(object)))))
             }
             ConnectionSource::Own(lanes) => Ok(ExclusiveConnection::Alone(lanes.connector.lane(None).await?)),

@@ -13,7 +13,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use tenure_core::op::{Freshness, Listed, Outcome, Write};
 use tenure_core::{Fence, Key, Record, StoreError, Stored, Version};
-use tenure_store::parts::aside;
+use tenure_store::parts::{Right, aside};
 use tenure_store::{Capabilities, Changes, Image, Inspection, Store};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
@@ -79,6 +79,7 @@ impl PostgresStore {
         config: PostgresConfig,
     ) -> Result<Self, StoreError> {
         let id = schema::examine(&lines, &config.schema).await?;
+        lines.admission.granted(Right::Login);
         let channel = format!("tenure_{}", config.schema);
         let (tells_ages, capabilities) = (config.attested_ages, config.capabilities());
         let inner = PostgresClient {
@@ -155,15 +156,15 @@ impl Store for PostgresStore {
     }
 
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
-        read::one(&self.inner, key).await
+        self.inner.judged(Right::Read, read::one(&self.inner, key).await)
     }
 
     async fn read_many(&self, keys: &[Key], _freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
-        read::many(&self.inner, keys).await
+        self.inner.judged(Right::Read, read::many(&self.inner, keys).await)
     }
 
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
-        write::one(&self.inner, &write).await
+        self.inner.judged(Right::Write, write::one(&self.inner, &write).await)
     }
 
     async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
@@ -172,19 +173,19 @@ impl Store for PostgresStore {
     }
 
     async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
-        read::list(&self.inner, prefix, after, limit).await
+        self.inner.judged(Right::Read, read::list(&self.inner, prefix, after, limit).await)
     }
 
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
-        write::remove(&self.inner, key, version).await
+        self.inner.judged(Right::Remove, write::remove(&self.inner, key, version).await)
     }
 
     async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
-        mend::image(&self.inner, key).await
+        self.inner.judged(Right::Read, mend::image(&self.inner, key).await)
     }
 
     async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
-        mend::mend(&self.inner, key, seen, instead).await
+        self.inner.judged(Right::Remove, mend::mend(&self.inner, key, seen, instead).await)
     }
 
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {

@@ -191,6 +191,22 @@ async fn a_role_with_too_few_rights_is_told_which_it_needs() {
     assert!(store.guard(&key, tenure_core::Fence(6)).hold(&admin).await.unwrap());
     // Only the role that collects garbage may remove.
     says(&store.remove(&key, version).await.unwrap_err(), ErrorKind::Invalid, &["permission denied"]);
+    // What was granted and is taken away is given back: whoever waits is to wait on.
+    for (taken, back) in [
+        (format!("REVOKE UPDATE, INSERT ON {name}.record FROM {name}"), grants.clone()),
+        (format!("REVOKE USAGE ON SCHEMA {name} FROM {name}"), grants.clone()),
+        (
+            format!("ALTER TABLE {name}.record RENAME TO away"),
+            format!("ALTER TABLE {name}.away RENAME TO record"),
+        ),
+    ] {
+        let write = async || store.write(scribe.if_vacant(&key, scribe.held(6))).await;
+        admin.batch_execute(&taken).await.unwrap();
+        let error = write().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable, "{taken}: {error}");
+        admin.batch_execute(&back).await.unwrap();
+        assert!(matches!(write().await, Ok(Outcome::Lost(Some(_)))), "{taken}");
+    }
     let refused = async |schema: &str| {
         let config = at(|url| url.replace("postgres@", &format!("{name}@"))).schema(schema);
         PostgresStore::migrate(&config).await.unwrap_err()

@@ -1,11 +1,14 @@
 //! What all calls of a store share: the lines to the servers, the scripts, and the names of what they work on.
 
+use crate::error::is_denial;
 use crate::lines::ConnectionManager;
 use crate::listen::ChannelSubscriber;
 use crate::scripts::Scripts;
 use crate::value::ServerTime;
 use std::sync::Arc;
+use tenure_core::StoreError;
 use tenure_store::Capabilities;
+use tenure_store::parts::{Admission, Right};
 
 pub(crate) struct RedisClient {
     pub(crate) lines: Arc<ConnectionManager>,
@@ -17,9 +20,16 @@ pub(crate) struct RedisClient {
     pub(crate) id: String,
     pub(crate) capabilities: Capabilities,
     pub(crate) listener: Option<ChannelSubscriber>,
+    /// What was allowed before, of which connections know, too.
+    pub(crate) admission: Arc<Admission>,
 }
 
 impl RedisClient {
+    /// What comes of a call that needs a right.
+    pub(crate) fn judged<T>(&self, right: Right, answer: Result<T, StoreError>) -> Result<T, StoreError> {
+        self.admission.judged(right, is_denial, answer)
+    }
+
     /// The server's time, where ages are told.
     pub(crate) fn told(&self, now: ServerTime) -> Option<ServerTime> {
         self.tells_ages.then_some(now)

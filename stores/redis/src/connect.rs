@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use tenure_core::StoreError;
-use tenure_store::parts::{Silence, aside, tls_client};
+use tenure_store::parts::{Admission, Right, Silence, aside, tls_client};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -22,6 +22,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 pub(crate) struct RedisConnector {
     pub(crate) config: RedisConfig,
     tls: Option<TlsConnector>,
+    pub(crate) admission: Arc<Admission>,
 }
 
 /// A connection that many calls share; the server answers them in their order.
@@ -80,19 +81,21 @@ impl ServerConnection {
 impl RedisConnector {
     /// Reads what the configuration names.
     pub(crate) async fn open(config: &RedisConfig) -> Result<RedisConnector, StoreError> {
+        let connector = |tls| RedisConnector { config: config.clone(), tls, admission: Arc::default() };
         if !config.tls {
-            return Ok(RedisConnector { config: config.clone(), tls: None });
+            return Ok(connector(None));
         }
         let (place, authority) = (config.place(), config.authority.clone());
         let read = move || tls_client(&place, authority.as_deref(), "ca");
         let client = aside("reading the authorities of ca=", config.timeout, read).await?;
-        Ok(RedisConnector { config: config.clone(), tls: Some(TlsConnector::from(Arc::new(client))) })
+        Ok(connector(Some(TlsConnector::from(Arc::new(client)))))
     }
 
-    /// A connection to a server that was examined, within the time for a call.
+    /// A connection to a server that was examined, within the time for a call. Once the store is open, a server that refuses this user, or may not
+    /// be used, is one that an operator mends.
     pub(crate) async fn line(&self, address: &ServerAddress) -> Result<ServerConnection, StoreError> {
         match tokio::time::timeout(self.config.timeout, self.examined(address)).await {
-            Ok(line) => line,
+            Ok(line) => line.map_err(|error| self.admission.refused(Right::Login, error)),
             Err(_) => Err(self.silent(address)),
         }
     }

@@ -87,6 +87,30 @@ fn refused(place: &str, error: &RedisError) -> StoreError {
         .because(error.clone())
 }
 
+/// What the driver said of it.
+fn source_of(error: &StoreError) -> Option<&RedisError> {
+    std::error::Error::source(error)?.downcast_ref()
+}
+
+/// Whether a server said so itself.
+pub(crate) fn is_said(error: &StoreError) -> bool {
+    source_of(error)
+        .is_some_and(|source| is_answer(source) || source.kind() == ErrorKind::AuthenticationFailed)
+}
+
+/// Whether the server refused a command for want of a right.
+pub(crate) fn is_denial(error: &StoreError) -> bool {
+    source_of(error).is_some_and(|source| {
+        let detail = source.detail().unwrap_or_default();
+        source.code() == Some("NOPERM") || lacks_right(detail)
+    })
+}
+
+/// Of a command in a script, some versions say so in words only.
+fn lacks_right(says: &str) -> bool {
+    has_word(says, "NOPERM") || says.contains("The user executing the script can't")
+}
+
 /// Whether the server takes no writes, as it is a replica.
 pub(crate) fn is_read_only(error: &RedisError) -> bool {
     error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
@@ -124,8 +148,7 @@ fn refused_as(place: &str, code: &str, detail: &str) -> StoreError {
     if is("WRONGPASS") {
         return wrong_password(place, "the user or the password is wrong");
     }
-    // Of a command in a script, some versions say so in words only.
-    if is("NOPERM") || detail.contains("The user executing the script can't") {
+    if lacks_right(says) {
         return StoreError::invalid(format!(
             "{place}: {says}; grant the user what tenure_redis::acl says; for gc +hdel +zrem besides, and for \
              guarded values +set and their names"

@@ -61,6 +61,8 @@
 //! - Connections that end, hang or lose an answer: others are made. A write whose answer was lost is `Unknown`, and found out by the
 //!   next read; nothing is sent twice unless the server said that it did not do it.
 //! - A server that is stopped, restarted or full, and one that has forgotten the scripts. A password that is changed in its file.
+//! - A server that refuses this user, or a right that was there before: after a failover to one with other users, or while they are changed. Calls are
+//!   `Unavailable`, which is told, and all goes on once it is mended. Users are not replicated: make them on each server.
 //! - A server that refuses writes while another one that is named takes them: a primary that is cut off from its replicas
 //!   (`min-replicas-to-write`), one that loads its data, a node that was taken out of its cluster. Others are asked, once a second at the most.
 //! - Its wall clock jumping: nothing here has a Redis expiry (TTL), and an age alone decides nothing. A process on the

@@ -17,6 +17,7 @@ use std::fmt;
 use std::sync::Arc;
 use tenure_core::op::{Freshness, Listed, Outcome, Write};
 use tenure_core::{ErrorKind, Fence, Key, Record, StoreError, Stored, Version};
+use tenure_store::parts::Right;
 use tenure_store::{Capabilities, Changes, Image, Inspection, Store};
 
 /// The version of the layout that this program makes and knows.
@@ -48,7 +49,9 @@ impl RedisStore {
     }
 
     async fn opened(config: RedisConfig) -> Result<Self, StoreError> {
-        let lines = Arc::new(ConnectionManager::new(RedisConnector::open(&config).await?));
+        let connector = RedisConnector::open(&config).await?;
+        let admission = Arc::clone(&connector.admission);
+        let lines = Arc::new(ConnectionManager::new(connector));
         let name = |what: &str| config.name(what);
         let scripts = Scripts::new();
         let Some(id) = examine(&lines, &scripts, &config).await? else {
@@ -65,6 +68,7 @@ impl RedisStore {
             false => None,
         };
         let capabilities = config.capabilities();
+        admission.granted(Right::Login);
         let inner = Arc::new(RedisClient {
             lines,
             scripts,
@@ -74,6 +78,7 @@ impl RedisStore {
             id,
             capabilities,
             listener,
+            admission,
         });
         let gathering = Arc::new(ScriptBatch::new(Arc::clone(&inner)));
         Ok(RedisStore { inner, gathering })
@@ -238,36 +243,39 @@ impl Store for RedisStore {
     }
 
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
-        read::one(&self.inner, key).await
+        self.inner.judged(Right::Read, read::one(&self.inner, key).await)
     }
 
     async fn read_many(&self, keys: &[Key], _freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
-        read::many(&self.inner, keys).await
+        self.inner.judged(Right::Read, read::many(&self.inner, keys).await)
     }
 
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
-        self.gathering.write(write).await
+        self.inner.judged(Right::Write, self.gathering.write(write).await)
     }
 
     async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
         self.inner.capabilities.check_batch(writes.len())?;
-        if writes.is_empty() { Ok(Vec::new()) } else { write::many(&self.inner, writes).await }
+        if writes.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.inner.judged(Right::Write, write::many(&self.inner, writes).await)
     }
 
     async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
-        read::list(&self.inner, prefix, after, limit).await
+        self.inner.judged(Right::Read, read::list(&self.inner, prefix, after, limit).await)
     }
 
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
-        write::remove(&self.inner, key, version).await
+        self.inner.judged(Right::Remove, write::remove(&self.inner, key, version).await)
     }
 
     async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
-        mend::image(&self.inner, key).await
+        self.inner.judged(Right::Read, mend::image(&self.inner, key).await)
     }
 
     async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
-        mend::mend(&self.inner, key, seen, instead).await
+        self.inner.judged(Right::Remove, mend::mend(&self.inner, key, seen, instead).await)
     }
 
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {

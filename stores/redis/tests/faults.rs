@@ -4,7 +4,7 @@
 //! given up in time, by whoever waits and by whoever doesn't; callers who go away at once cost no connection, and one on which answers
 //! come after all is used again; a write under way is unknown, and found by reading; scripts that are
 //! forgotten are sent again; hints go on after their connection has ended; records and index that are deleted by hand cost what the
-//! documentation says, and no more; a server that came back empty, and is looked at; fences that no number of Lua's can hold; a value of which the digest alone is wrong; a password that was changed is read anew.
+//! documentation says, and no more; a server that came back empty, and is looked at; fences that no number of Lua's can hold; a value of which the digest alone is wrong.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,7 +19,7 @@ use futures_util::FutureExt;
 use std::time::Duration;
 use tenure_core::op::Hint;
 use tenure_core::{ErrorKind, Fence, Key, Version};
-use tenure_redis::{RedisStore, acl};
+use tenure_redis::RedisStore;
 use tenure_store::{Freshness, Outcome, Store, StoreExt, Write};
 use tenure_testkit::{Scribe, hinted};
 
@@ -380,39 +380,6 @@ async fn what_was_written_since_a_server_came_back_empty_is_seen_by_who_only_loo
     assert_eq!(looking.list_all("").await.unwrap().len(), 1);
     let new = RedisStore::open(at(&server.url(), "jobs")).await.unwrap();
     assert_eq!(looking.id(), new.id(), "one id from then on");
-}
-
-#[tokio::test]
-async fn a_password_that_was_changed_is_read_anew() {
-    let (server, file) = (Server::start(""), tempfile::NamedTempFile::new().unwrap());
-    let change = |words: &str| server.cli(&words.split_whitespace().collect::<Vec<_>>());
-    change(&format!("{} >hush-1", acl("app", "jobs")));
-    std::fs::write(file.path(), "hush-1\n").unwrap();
-    let url = format!("redis://app@127.0.0.1:{}?password-file={}", server.port, file.path().display());
-    let store = RedisStore::open(at(&url, "jobs")).await.unwrap();
-    let mut changes = store.changed("").unwrap();
-    subscribed(&mut changes).await;
-    // Who is connected stays so until the connection ends.
-    change("ACL SETUSER app resetpass >hush-2");
-    assert_eq!(store.read(&key("k")).await.unwrap(), None);
-    change("CLIENT KILL TYPE normal");
-    change("CLIENT KILL TYPE pubsub");
-    let refused = async {
-        loop {
-            match store.read(&key("k")).await {
-                Err(error) if error.kind() == ErrorKind::Invalid => return error.to_string(),
-                Err(error) => assert!(error.is_passing(), "{error}"),
-                Ok(found) => assert_eq!(found, None),
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    let text = tokio::time::timeout(LONG, refused).await.expect("the old one is refused");
-    assert!(text.contains("password is wrong") && !text.contains("hush"), "{text}");
-    std::fs::write(file.path(), "hush-2\n").unwrap();
-    assert_eq!(store.read(&key("k")).await.unwrap(), None);
-    // The connection that is subscribed came back, too.
-    hinted(&store, &mut changes, "k").await;
 }
 
 /// Its head agrees with its record, and yet it is not what was written: a flipped bit, or a hand's.

@@ -11,3 +11,4 @@ mod gather;
 mod guard;
 mod opening;
 mod replicas;
+mod rights;

@@ -108,6 +108,12 @@ impl StoreError {
         StoreError { source: self.source.clone(), ..StoreError::new(self.kind, text) }
     }
 
+    /// The same, where it asks the caller for something else.
+    #[must_use]
+    pub fn of_kind(self, kind: ErrorKind) -> Self {
+        StoreError { kind, ..self }
+    }
+
     /// What to do about it.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {

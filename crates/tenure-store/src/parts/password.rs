@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tenure_core::StoreError;
+use tenure_core::{ErrorKind, StoreError};
 use tokio::sync::{Mutex, oneshot};
 
 /// A password of a store's URL or configuration. No text of it is ever shown.
@@ -43,7 +43,7 @@ impl Password {
     /// long as it likes.
     ///
     /// # Errors
-    /// `Invalid`, which names the file that can't be read. `Unavailable` where no thread can be had.
+    /// `Unavailable`: the file, which is named, could be read before and can't be now, or no thread can be had.
     ///
     /// # Cancel safety
     /// A thread that hangs stays, but not more than one.
@@ -59,7 +59,7 @@ impl Password {
         let (reply, answer) = oneshot::channel();
         // Not one of a runtime's own: such a one would keep it from ending.
         let reading = move || {
-            let text = first_line(&file);
+            let text = first_line(&file).map_err(|error| error.of_kind(ErrorKind::Unavailable));
             drop(turn);
             // Whoever asked may have gone.
             let _ = reply.send(text);
@@ -115,8 +115,10 @@ mod tests {
         std::fs::write(&file, "hush-2").unwrap();
         assert_eq!(password.text().await, Ok("hush-2".to_owned()));
         std::fs::remove_file(&file).unwrap();
-        for error in [password.text().await.unwrap_err(), Password::in_file(&file).unwrap_err()] {
+        let now = (password.text().await.unwrap_err(), ErrorKind::Unavailable);
+        for (error, kind) in [now, (Password::in_file(&file).unwrap_err(), ErrorKind::Invalid)] {
             assert!(error.to_string().contains(&format!("the password file {file:?}")), "{error}");
+            assert_eq!(error.kind(), kind, "{error}");
         }
     }
 

@@ -3,6 +3,7 @@
 use super::ConnectionManager;
 use crate::config::ServerAddress;
 use crate::connect::{RedisConnector, ServerConnection, info_field};
+use crate::error::is_said;
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
@@ -52,13 +53,15 @@ pub(super) async fn first_other(
     first_by(connector, [Rank { servers: others.collect(), patience: Duration::MAX }]).await
 }
 
-/// Each rank is tried once those before it have failed, or have had their time.
+/// Each rank is tried once those before it have failed, or have had their time. What a server says of its refusal is told rather than that others
+/// can't be reached, and before whoever waits has given up.
 async fn first_by<const N: usize>(
     connector: &RedisConnector,
     ranks: [Rank<'_>; N],
 ) -> Result<ServerConnection, StoreError> {
     let mut attempts = FuturesUnordered::new();
-    let mut failure = None;
+    let mut failure: Option<StoreError> = None;
+    let mut late = std::pin::pin!(sleep(connector.config.timeout * 3 / 4));
     for rank in ranks {
         attempts.extend(rank.servers.into_iter().map(|server| connector.line(server)));
         let mut others = std::pin::pin!(sleep(rank.patience));
@@ -66,10 +69,14 @@ async fn first_by<const N: usize>(
             tokio::select! {
                 done = attempts.next() => match done {
                     Some(Ok(line)) => return Ok(line),
-                    Some(Err(error)) => failure = Some(error),
+                    Some(Err(error)) if !failure.as_ref().is_some_and(is_said) || is_said(&error) => {
+                        failure = Some(error);
+                    }
+                    Some(Err(_)) => {}
                     None => break,
                 },
                 () = &mut others => break,
+                () = &mut late, if failure.as_ref().is_some_and(is_said) => break,
             }
         }
     }
