@@ -15,7 +15,8 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
-use search::{HEAD_START, first_of, first_other};
+use search::{HEAD_START, first_of};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::StoreError;
@@ -26,8 +27,6 @@ use tokio::task::JoinHandle;
 const ROUNDS: usize = 8;
 /// How long to wait before a call is sent again that meets a slot on its way from one server to another.
 const AGAIN: Duration = Duration::from_millis(30);
-/// How long to wait before another server is looked for again, where none was found that can be used.
-const SEARCH_AGAIN: Duration = Duration::from_secs(1);
 /// Which part of the time for a call is long to wait for an answer, and what always is.
 const PATIENCE: (u32, Duration) = (100, Duration::from_millis(100));
 
@@ -36,6 +35,8 @@ pub(crate) struct ConnectionManager {
     pub(crate) place: String,
     state: Arc<Mutex<ConnectionState>>,
     confirmations: Confirmations,
+    /// How often another server was looked for since a call was answered.
+    searches: AtomicU32,
 }
 
 type Attempt = Shared<BoxFuture<'static, Result<Arc<ServerConnection>, StoreError>>>;
@@ -64,7 +65,8 @@ impl ConnectionState {
 impl ConnectionManager {
     pub(crate) fn new(connector: RedisConnector) -> ConnectionManager {
         let (place, confirmations) = (connector.config.place(), Confirmations::of(&connector.config));
-        ConnectionManager { connector, place, state: Arc::default(), confirmations }
+        let (state, searches) = (Arc::default(), AtomicU32::new(0));
+        ConnectionManager { connector, place, state, confirmations, searches }
     }
 
     /// Calls a script; each call is done at most once.
@@ -94,7 +96,10 @@ impl ConnectionManager {
             };
             let command = if is_whole { script.whole() } else { script.by_digest() };
             let error = match self.send(&line, call, &command, asked.take().is_some()).await? {
-                Ok(answer) => return Ok((answer, line)),
+                Ok(answer) => {
+                    self.searches.store(0, Ordering::Relaxed);
+                    return Ok((answer, line));
+                }
                 Err(error) => error,
             };
             match error.kind() {
@@ -240,29 +245,6 @@ impl ConnectionManager {
             }
             Err(_) => Ok(Some(self.connector.silent(&owner))),
         }
-    }
-
-    /// A server does not do what another one may do. If others are named, calls go to the first of them that can be used. Until one is found this one goes
-    /// on answering what it does: reads, say, and all once its trouble is over.
-    fn look_elsewhere(&self, line: &Arc<ServerConnection>) {
-        let is_alone = self.connector.config.hosts.iter().all(|host| *host == line.address);
-        let mut state = self.lock();
-        let is_looked_for = state.search.as_ref().is_some_and(|search| !search.is_finished());
-        let is_present = state.line.as_ref().is_some_and(|present| Arc::ptr_eq(present, line));
-        if is_alone || is_looked_for || !is_present {
-            return;
-        }
-        let (connector, shared, left) = (self.connector.clone(), Arc::clone(&self.state), Arc::clone(line));
-        state.search = Some(tokio::spawn(async move {
-            if let Ok(found) = first_other(&connector, &left.address).await {
-                let mut state = locked(&shared);
-                if state.line.as_ref().is_some_and(|present| Arc::ptr_eq(present, &left)) {
-                    (state.line, state.owner) = (Some(Arc::new(found)), None);
-                    left.give_up();
-                }
-            }
-            tokio::time::sleep(SEARCH_AGAIN).await;
-        }));
     }
 
     fn lock(&self) -> MutexGuard<'_, ConnectionState> {

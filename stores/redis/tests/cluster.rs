@@ -11,6 +11,7 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
+use crate::proxy::Proxy;
 use crate::support::{Server, at, at_last, cluster_url, unique, until};
 use std::time::Duration;
 use tenure_core::op::Hint;
@@ -249,19 +250,29 @@ async fn a_server_that_was_taken_out_of_the_cluster_is_left() {
     assert!(matches!(renewed, Outcome::Won { .. }), "{renewed:?}");
 }
 
-/// As in a container that announces an address of its own network.
-#[tokio::test]
-async fn an_owner_that_can_not_be_reached_is_told_with_its_remedy() {
-    let member = || {
+/// Members of a cluster in which nobody follows the first, which has all slots.
+async fn one_has_all<const N: usize>() -> [Server; N] {
+    let members: [_; N] = std::array::from_fn(|_| {
         let bus = tenure_ports::unused_port().unwrap();
         let settings = "--cluster-enabled yes --cluster-node-timeout 60000";
         (Server::start(&format!("{settings} --cluster-port {bus}")), bus.to_string())
-    };
-    let ((owner, bus), (other, _)) = (member(), member());
+    });
+    let [(owner, bus), others @ ..] = members.as_slice() else { panic!("nobody has the slots") };
     owner.cli(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
-    other.cli(&["CLUSTER", "MEET", "127.0.0.1", &owner.port.to_string(), &bus]);
-    let is_up = || on(&other.url(), &["CLUSTER", "INFO"]).contains("cluster_state:ok");
-    until("the cluster is up", is_up).await;
+    for (other, _) in others {
+        other.cli(&["CLUSTER", "MEET", "127.0.0.1", &owner.port.to_string(), bus]);
+    }
+    for (other, _) in others {
+        let is_up = || on(&other.url(), &["CLUSTER", "INFO"]).contains("cluster_state:ok");
+        until("the cluster is up", is_up).await;
+    }
+    members.map(|(server, _)| server)
+}
+
+/// As in a container that announces an address of its own network.
+#[tokio::test]
+async fn an_owner_that_can_not_be_reached_is_told_with_its_remedy() {
+    let [owner, other] = one_has_all().await;
     owner.cli(&["CONFIG", "SET", "cluster-announce-ip", "10.255.255.1"]);
     let is_told = || on(&other.url(), &["CLUSTER", "NODES"]).contains("10.255.255.1");
     until("it is known by its announced address", is_told).await;
@@ -271,6 +282,28 @@ async fn an_owner_that_can_not_be_reached_is_told_with_its_remedy() {
         error.to_string().contains("10.255.255.1") && error.to_string().contains("plain=accept"),
         "{error}"
     );
+}
+
+/// All others lead there: whoever is asked, it is no better.
+#[tokio::test]
+async fn an_owner_that_is_gone_has_calls_go_from_one_to_the_next_ever_more_seldom() {
+    let [mut owner, b, c] = one_has_all().await;
+    let proxies = [Proxy::before(b.port).await, Proxy::before(c.port).await];
+    let url = format!("{},127.0.0.1:{}", proxies[0].url(), proxies[1].port);
+    let store = RedisStore::open(at(&url, "jobs").push(false)).await.unwrap();
+    owner.kill();
+    let connections = || proxies.iter().map(Proxy::connections).sum::<usize>();
+    let (before, began) = (connections(), std::time::Instant::now());
+    while began.elapsed() < Duration::from_secs(5) {
+        let error = store.read(&key("k")).await.unwrap_err();
+        assert!(error.is_passing(), "{error}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    // At first, and then after one second and after two more.
+    let count = connections() - before;
+    assert!(count <= 5, "{count} in 5 s");
+    owner.restart();
+    assert_eq!(at_last(async || store.read(&key("k")).await).await, None);
 }
 
 /// How many records the replica has, though it would send others to its primary.

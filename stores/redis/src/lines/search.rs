@@ -1,6 +1,6 @@
 //! To whom a connection is made: who has the namespace goes first.
 
-use super::ConnectionManager;
+use super::{ConnectionManager, locked};
 use crate::config::ServerAddress;
 use crate::connect::{RedisConnector, ServerConnection, info_field};
 use crate::error::is_said;
@@ -9,12 +9,16 @@ use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tenure_core::StoreError;
 use tokio::time::sleep;
 
 /// How long who is said to have the namespace is waited for alone. A server that is dead, or stopped, says nothing.
 pub(super) const HEAD_START: Duration = Duration::from_millis(250);
+
+/// How long to wait before another server is looked for again: at first, and at most while no call is answered.
+const SEARCH_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(8));
 
 /// Whom to try at the same time, and how long to wait for them before others are tried besides.
 #[derive(Debug, PartialEq, Eq)]
@@ -84,7 +88,37 @@ async fn first_by<const N: usize>(
     Err(failure.unwrap_or_else(|| StoreError::unavailable("no Redis server is named")))
 }
 
+/// How long to wait before another server is looked for again, after so many searches since a call was answered.
+fn pause_after(searches: u32) -> Duration {
+    SEARCH_AGAIN.0.saturating_mul(1 << searches.min(8)).min(SEARCH_AGAIN.1)
+}
+
 impl ConnectionManager {
+    /// A server does not do what another one may do. If others are named, calls go to the first of them that can be used. Until one is found this one goes
+    /// on answering what it does: reads, say, and all once its trouble is over. While nobody answers calls, as in a cluster whose owner can't be reached, the
+    /// next one does no better, and is looked for ever more seldom.
+    pub(super) fn look_elsewhere(&self, line: &Arc<ServerConnection>) {
+        let is_alone = self.connector.config.hosts.iter().all(|host| *host == line.address);
+        let mut state = self.lock();
+        let is_looked_for = state.search.as_ref().is_some_and(|search| !search.is_finished());
+        let is_present = state.line.as_ref().is_some_and(|present| Arc::ptr_eq(present, line));
+        if is_alone || is_looked_for || !is_present {
+            return;
+        }
+        let pause = pause_after(self.searches.fetch_add(1, Ordering::Relaxed));
+        let (connector, shared, left) = (self.connector.clone(), Arc::clone(&self.state), Arc::clone(line));
+        state.search = Some(tokio::spawn(async move {
+            if let Ok(found) = first_other(&connector, &left.address).await {
+                let mut state = locked(&shared);
+                if state.line.as_ref().is_some_and(|present| Arc::ptr_eq(present, &left)) {
+                    (state.line, state.owner) = (Some(Arc::new(found)), None);
+                    left.give_up();
+                }
+            }
+            sleep(pause).await;
+        }));
+    }
+
     /// The named servers that are primaries, of no cluster. One that has several names is there once.
     pub(crate) async fn primaries(&self) -> Vec<ServerAddress> {
         let named = &self.connector.config.hosts;
