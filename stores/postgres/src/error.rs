@@ -3,7 +3,7 @@
 //! A statement that the server refused was rolled back, so it certainly took no effect. A connection that ended, or an answer
 //! that did not come, leaves a write unknown. Texts name the place and the remedy; the server's own words hold no secrets.
 
-use deadpool_postgres::{PoolError, TimeoutType};
+use deadpool_postgres::{PoolError, Status, TimeoutType};
 use tenure_core::StoreError;
 pub use tenure_store::parts::Call;
 use tokio_postgres::Error;
@@ -41,6 +41,15 @@ pub(crate) fn unconnected(place: &str, error: PoolError) -> StoreError {
         }
         other => StoreError::unavailable(format!("{place}: {other}")).because(other),
     }
+}
+
+/// The caller's pool gave no connection in time.
+pub(crate) fn exhausted(place: &str, pool: Status) -> StoreError {
+    let Status { max_size, size, waiting, .. } = pool;
+    StoreError::unavailable(format!(
+        "{place}: no connection was free or made in time; the caller's pool has {size} of at most {max_size}, and {waiting} more callers wait: give it \
+         room for the store (max_size), or open the store without a pool"
+    ))
 }
 
 /// The server refused a connection, or there is none.

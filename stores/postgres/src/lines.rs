@@ -2,9 +2,9 @@
 
 use crate::config::PostgresConfig;
 use crate::connect::{ConnectionPlace, PostgresConnector};
-use crate::error::{Call, failed, unanswered, unconnected};
+use crate::error::{Call, exhausted, failed, unanswered, unconnected};
 use crate::lane::{Forms, Params, PostgresConnection};
-use deadpool_postgres::{Object, Pool};
+use deadpool_postgres::{Object, Pool, PoolError, TimeoutType};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use std::collections::BTreeSet;
@@ -157,9 +157,12 @@ impl Lines {
             ConnectionSource::Pool(pool) => {
                 // The pool itself may have no bound.
                 let object = tokio::time::timeout(self.timeout, pool.get()).await;
-                let object = object.map_err(|_| self.too_late())?;
-                let refused = |error| self.admission.refused(Right::Login, unconnected(&self.place, error));
-                let object = object.map_err(refused)?;
+                // It may have a bound of its own.
+                let object = object.unwrap_or(Err(PoolError::Timeout(TimeoutType::Wait)));
+                let object = object.map_err(|error| match error {
+                    PoolError::Timeout(TimeoutType::Wait) => exhausted(&self.place, pool.status()),
+                    error => self.admission.refused(Right::Login, unconnected(&self.place, error)),
+                })?;
                 Ok(ExclusiveConnection::Pooled(Pooled(Some(Box::new(object)))))
             }
             ConnectionSource::Own(lanes) => Ok(ExclusiveConnection::Alone(lanes.connector.lane(None).await?)),

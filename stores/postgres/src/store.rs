@@ -48,14 +48,18 @@ impl PostgresStore {
     /// room for both: a call that finds no free connection within the timeout is `Unavailable`.
     ///
     /// # Errors
-    /// As [`Self::open`]. `Invalid`: push is on, and `config` names no host to listen at.
+    /// As [`Self::open`]. `Invalid`: push is on, and `config` names no host to listen at, or the certificates for that can't be read: better told now
+    /// than by waiters that are slow.
     ///
     /// # Cancel safety
     /// As [`Self::open`].
     pub async fn with_pool(pool: Pool, config: PostgresConfig) -> Result<Self, StoreError> {
         config.check_beside_pool()?;
         let tls = match config.push {
-            true => beside(&config, tls).await?,
+            true => beside(&config, tls).await.map_err(|error| {
+                error
+                    .about("the connection that listens for changes beside the pool (push(false) needs none)")
+            })?,
             false => None,
         };
         Self::start(tls, Lines::of(pool, &config), config).await

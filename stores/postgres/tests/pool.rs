@@ -1,6 +1,6 @@
 //! A pool of the caller's own in place of connections of the store's.
 //!
-//! Plan: the configuration beside it needs no host, unless the store is to listen; hints, where it is; a pool with no free connection is
+//! Plan: the configuration beside it needs no host, unless the store is to listen, for which its certificates are read; hints, where it is; a pool with no free connection is
 //! given up in time; a connection that was left in the middle of something goes out of the pool; what the server says of itself is asked
 //! through the pool. The suite runs over one, too.
 
@@ -48,6 +48,13 @@ async fn who_is_to_listen_has_to_be_told_where() {
         "{missing}"
     );
 
+    let elsewhere = "postgres://u:hush@10.0.0.7/d?sslrootcert=/nowhere/ca.pem";
+    let untrusting = PostgresConfig::from_url(elsewhere).unwrap().schema(&name);
+    let error = PostgresStore::with_pool(pool(2), untrusting.clone()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("/nowhere/ca.pem") && error.to_string().contains("push"), "{error}");
+    // Nobody listens: nothing is read.
+    assert!(PostgresStore::with_pool(pool(2), untrusting.push(false)).await.is_ok());
     let silent = PostgresStore::with_pool(pool(2), beside(&name)).await.unwrap();
     assert_eq!(silent.changed("").map(drop).unwrap_err().kind(), ErrorKind::Unsupported);
     let listener = PostgresStore::with_pool(pool(2), config(&name)).await.unwrap();
@@ -66,12 +73,22 @@ async fn a_pool_with_no_free_connection_is_given_up_in_time() {
     let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
     let write = store.write(scribe.absent(&key, scribe.held(5)));
     let error = tokio::time::timeout(LONG, write).await.expect("it waits for ever").unwrap_err();
-    assert!(
-        error.kind() == ErrorKind::Unavailable && error.to_string().contains("no connection was free"),
-        "{error}"
-    );
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    let text = error.to_string();
+    assert!(text.contains("no connection was free") && text.contains("pool has 1 of at most 1"), "{text}");
     drop(taken);
     held(&store, &scribe, &key).await;
+    // One whose own bound is shorter.
+    let manager = Manager::new(url().parse().unwrap(), NoTls);
+    let hasty = Pool::builder(manager)
+        .max_size(1)
+        .wait_timeout(Some(Duration::from_millis(50)))
+        .runtime(tenure_postgres::deadpool_postgres::Runtime::Tokio1);
+    let hasty = hasty.build().unwrap();
+    let store = PostgresStore::with_pool(hasty.clone(), beside(&name).timeout(LONG)).await.unwrap();
+    let _taken = hasty.get().await.unwrap();
+    let text = store.read(&key).await.unwrap_err().to_string();
+    assert!(text.contains("pool has 1 of at most 1"), "{text}");
 }
 
 #[tokio::test]
