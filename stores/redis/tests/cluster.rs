@@ -293,12 +293,16 @@ async fn an_owner_that_is_gone_has_calls_go_from_one_to_the_next_ever_more_seldo
     let store = RedisStore::open(at(&url, "jobs").push(false)).await.unwrap();
     owner.kill();
     let connections = || proxies.iter().map(Proxy::connections).sum::<usize>();
-    let (before, began) = (connections(), std::time::Instant::now());
-    while began.elapsed() < Duration::from_secs(5) {
-        let error = store.read(&key("k")).await.unwrap_err();
-        assert!(error.is_passing(), "{error}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let before = connections();
+    let calling = async {
+        loop {
+            let error = store.read(&key("k")).await.unwrap_err();
+            assert!(error.is_passing(), "{error}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let over: Result<(), _> = tokio::time::timeout(Duration::from_secs(5), calling).await;
+    assert!(over.is_err());
     // At first, and then after one second and after two more.
     let count = connections() - before;
     assert!(count <= 5, "{count} in 5 s");
