@@ -23,8 +23,8 @@ fn meaning(path: &Path, error: &Error) -> StoreError {
             StoreError::foreign(format!("{at} is not an SQLite database; name another file"))
         }
         Some(ErrorCode::DatabaseCorrupt) => StoreError::foreign(format!(
-            "{at} is damaged ({error}): nothing was written; put it aside and begin with a new file once every lease has \
-             expired"
+            "{at} is damaged ({error}): nothing was written; put it aside with its -wal and -shm, and begin with a new file once \
+             every lease has expired"
         )),
         Some(ErrorCode::ReadOnly) => {
             StoreError::unavailable(format!("{at} has become read-only ({error}): nothing was written"))

@@ -26,12 +26,7 @@ impl OpenedFiles {
     /// Those at the place now: to be called when SQLite has just opened them. `before`: the database there before it did so. What was replaced in
     /// between is open under a name that is another's.
     pub(crate) fn opened(place: &FileLocation, before: Option<Identity>) -> Result<OpenedFiles, StoreError> {
-        let beside = |suffix: &str| {
-            let mut path = place.path.clone().into_os_string();
-            path.push(suffix);
-            PathBuf::from(path)
-        };
-        let paths = [place.path.clone(), beside("-wal"), beside("-shm")];
+        let paths = [place.path.clone(), beside(&place.path, "-wal"), beside(&place.path, "-shm")];
         let opened = paths.map(|path| (path.clone(), identity(&path)));
         let files = OpenedFiles { opened, unchanged: None };
         let is_replaced = before.is_some_and(|before| identity(&place.path) != Some(before));
@@ -42,16 +37,10 @@ impl OpenedFiles {
         }
     }
 
-    /// Of one that is only looked at: its log comes and goes with those who write. `is_immutable`: SQLite reads it as one that nobody
-    /// writes, and would not notice who does.
-    pub(crate) fn looked_at(
-        place: &FileLocation,
-        before: Option<Identity>,
-        is_immutable: bool,
-    ) -> OpenedFiles {
+    /// The one that SQLite reads as if nobody could change it, and would not notice who does: it has no log.
+    pub(crate) fn immutable(place: &FileLocation, before: Option<Identity>) -> OpenedFiles {
         let file = || (place.path.clone(), before);
-        let unchanged = is_immutable.then(|| contents(&place.path)).flatten();
-        OpenedFiles { opened: [file(), file(), file()], unchanged }
+        OpenedFiles { opened: [file(), file(), file()], unchanged: contents(&place.path) }
     }
 
     /// What is wrong with them now, if anything is: then what is done on this handle reaches nobody else.
@@ -63,9 +52,7 @@ impl OpenedFiles {
     /// What has changed of a database that is read as if nobody could change it.
     fn change(&self) -> Option<String> {
         let (unchanged, [(path, _), ..]) = (self.unchanged.as_ref()?, &self.opened);
-        let mut log = path.clone().into_os_string();
-        log.push("-wal");
-        let is_logged = std::fs::metadata(log).is_ok_and(|log| log.len() > 0);
+        let is_logged = std::fs::metadata(beside(path, "-wal")).is_ok_and(|log| log.len() > 0);
         (is_logged || contents(path).as_ref() != Some(unchanged)).then(|| {
             format!(
                 "{} has changed since it was opened to be looked at as it was; run this again",
@@ -82,6 +69,12 @@ impl OpenedFiles {
             let _ = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
         }
     }
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut path = path.to_owned().into_os_string();
+    path.push(suffix);
+    PathBuf::from(path)
 }
 
 fn removed(path: &Path) -> String {

@@ -89,7 +89,11 @@ impl SqliteStore {
         // Before SQLite opens it: what is put in its place meanwhile is another's.
         let before = files::identity(&place.path);
         let LookedAt { connection, id, is_immutable } = schema::look(&place, &config)?;
-        let files = Arc::new(OpenedFiles::looked_at(&place, before, is_immutable));
+        // Whoever has a log open keeps it from going with its last writer.
+        let files = Arc::new(match is_immutable {
+            true => OpenedFiles::immutable(&place, before),
+            false => OpenedFiles::opened(&place, before)?,
+        });
         let capabilities = config.capabilities().without_watch();
         let ages = config.ages();
         // Nobody takes what is to be written: `perform` refuses it.

@@ -2,7 +2,7 @@
 //!
 //! Plan: each file by itself and both, while the holder is idle; in the middle of a holder's write; what others write
 //! meanwhile survives the holder's end; files that come and go with their last user are nobody's fault;
-//! the side file, without which hints end and begin anew, and which writes make again for all.
+//! a copy that SQLite puts back; whoever only looks; the side file, without which hints end and begin anew, and which writes make again for all.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,8 +12,9 @@
 )]
 
 use crate::support::peer::{Peer, role, say, sign};
-use crate::support::{key, open, wins};
+use crate::support::{Immutable, key, open, wins};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 use tenure_core::Fence;
 use tenure_core::op::Outcome;
@@ -203,6 +204,67 @@ async fn files_that_go_with_their_last_user_and_come_again_are_no_fault() {
     assert!(take(&again, "again", 9).await);
     let stored = again.read(&key("2/6")).await.unwrap().unwrap();
     assert_eq!(stored.record.fence, Fence(6));
+}
+
+fn sqlite(file: &Path, command: &str, copy: &Path) {
+    let command = format!("{command} '{}'", copy.display());
+    assert!(Command::new("sqlite3").arg(file).arg(command).status().unwrap().success());
+}
+
+/// By SQLite's own locks and log, and while processes have the file open.
+#[tokio::test]
+async fn a_copy_that_sqlite_restores_is_what_all_have_from_then_on() {
+    const TEST: &str = "removed::a_copy_that_sqlite_restores_is_what_all_have_from_then_on";
+    if let Some((role, file)) = role() {
+        return serve(&file, &role).await;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (file, copy) = (directory.path().join("leases.db"), directory.path().join("copy.db"));
+    let mut holder = Peer::start(TEST, "serve", &file);
+    assert_eq!(holder.ask("take old"), "won");
+    sqlite(&file, ".backup", &copy);
+    for n in 0..100 {
+        assert_eq!(holder.ask(&format!("take new/{n}")), "won");
+    }
+    sqlite(&file, ".restore", &copy);
+    let mut other = Peer::start(TEST, "serve", &file);
+    for process in [&mut holder, &mut other] {
+        assert_eq!(process.ask("read old"), "fence Some(1)");
+        assert_eq!(process.ask("read new/7"), "fence None");
+    }
+    assert_eq!(other.ask("take new/7"), "won");
+    assert_eq!(holder.ask("take new/7"), "lost");
+    other.hear_out();
+    holder.hear_out();
+    assert_whole(&file);
+}
+
+/// Others write to a log of their own by then.
+#[tokio::test]
+async fn whoever_only_looks_is_told_that_the_log_was_removed() {
+    const TEST: &str = "removed::whoever_only_looks_is_told_that_the_log_was_removed";
+    if let Some((role, file)) = role() {
+        return serve(&file, &role).await;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("leases.db");
+    let mut holder = Peer::start(TEST, "serve", &file);
+    assert_eq!(holder.ask("take a"), "won");
+    let for_good = Immutable::new(directory.path());
+    let looking = SqliteStore::open(SqliteConfig::new(&file).look(true)).unwrap();
+    assert!(looking.is_read_only());
+    drop(for_good);
+    assert_eq!(holder.ask("take b"), "won");
+    assert!(looking.read(&key("b")).await.unwrap().is_some());
+    for suffix in ["-wal", "-shm"] {
+        std::fs::remove_file(beside(&file, suffix)).unwrap();
+    }
+    let mut other = Peer::start(TEST, "serve", &file);
+    assert_eq!(other.ask("take c"), "won");
+    let error = looking.read(&key("c")).await.unwrap_err();
+    assert!(error.to_string().contains("-wal was removed or replaced"), "{error}");
+    other.hear_out();
+    holder.hear_out();
 }
 
 #[cfg(target_os = "linux")]
