@@ -132,6 +132,11 @@ fn refused(place: &str, call: Call, code: &SqlState, says: &str) -> StoreError {
     if passes(code) { StoreError::unavailable(text) } else { StoreError::invalid(text) }
 }
 
+/// Whether the server takes no writes, or not any more.
+pub(crate) fn is_demoted(error: &Error) -> bool {
+    error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION)
+}
+
 /// Whether the server, or a pooler, refused for want of a right, or of what was there before.
 pub(crate) fn is_denial(error: &StoreError) -> bool {
     let codes = [

@@ -3,7 +3,7 @@
 //! A statement is prepared from its second use on, if the server's session is this connection's own. Behind a pooler that lends
 //! sessions, the name of a prepared statement may be another client's: what is prepared there is looked for in vain, or worse, found.
 
-use crate::error::{Call, failed, unanswered};
+use crate::error::{Call, failed, is_demoted, unanswered};
 use crate::proof::Proof;
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -149,7 +149,6 @@ impl PostgresConnection {
         let answer = tokio::time::timeout(limit, answer).await.map_err(|_| unanswered(place, call))?;
         self.silence.answered();
         // Whoever is read-only now may have been the primary: another one is looked for.
-        let is_demoted = |error: &Error| error.code() == Some(&SqlState::READ_ONLY_SQL_TRANSACTION);
         let is_doubtful =
             answer.as_ref().err().is_some_and(|error| error.as_db_error().is_none() || is_demoted(error));
         under_way.is_doubtful = Some(is_doubtful);

@@ -2,7 +2,7 @@
 
 use crate::config::PostgresConfig;
 use crate::connect::{ConnectionPlace, PostgresConnector};
-use crate::error::{Call, exhausted, failed, unanswered, unconnected};
+use crate::error::{Call, exhausted, failed, is_demoted, unanswered, unconnected};
 use crate::lane::{Forms, Params, PostgresConnection};
 use deadpool_postgres::{Object, Pool, PoolError, TimeoutType};
 use futures_util::FutureExt;
@@ -147,7 +147,10 @@ impl Lines {
         let line = self.line().await?;
         let answer = tokio::time::timeout(self.timeout, ask(line.client()?)).await;
         let answer = answer.map_err(|_| unanswered(&self.place, call))?;
-        line.done();
+        // Of the server that is read-only now, the pool would have it for ever.
+        if !answer.as_ref().err().is_some_and(is_demoted) {
+            line.done();
+        }
         Ok(answer)
     }
 

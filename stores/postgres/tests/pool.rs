@@ -1,7 +1,8 @@
 //! A pool of the caller's own in place of connections of the store's.
 //!
 //! Plan: the configuration beside it needs no host, unless the store is to listen, for which its certificates are read; hints, where it is; a pool with no free connection is
-//! given up in time; a connection that was left in the middle of something goes out of the pool; what the server says of itself is asked
+//! given up in time; a connection that was left in the middle of something goes out of the pool, and so
+//! does one to a server that is read-only; what the server says of itself is asked
 //! through the pool. The suite runs over one, too.
 
 #![allow(
@@ -114,6 +115,21 @@ async fn a_connection_that_was_left_in_the_middle_goes_out_of_the_pool() {
     assert!(matches!(store.write(scribe.absent(&other, scribe.held(1))).await.unwrap(), Outcome::Won { .. }));
     locked.unlock().await;
     assert_ne!(backend().await, before);
+}
+
+/// As when a service has made another server its primary: the pool's next connection leads there.
+#[tokio::test]
+async fn a_connection_to_a_server_that_is_read_only_goes_out_of_the_pool() {
+    let name = made("pool").await;
+    let pool = pool(1);
+    let store = PostgresStore::with_pool(pool.clone(), beside(&name)).await.unwrap();
+    let object = pool.get().await.unwrap();
+    object.batch_execute("SET default_transaction_read_only = on").await.unwrap();
+    drop(object);
+    let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
+    let error = store.write(scribe.absent(&key, scribe.held(5))).await.unwrap_err();
+    assert!(error.kind() == ErrorKind::Unavailable && error.to_string().contains("read-only"), "{error}");
+    held(&store, &scribe, &key).await;
 }
 
 #[tokio::test]

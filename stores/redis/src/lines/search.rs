@@ -115,6 +115,8 @@ impl ConnectionManager {
                     left.give_up();
                 }
             }
+            // Neither the connection that was left nor a store that is dropped is kept for as long.
+            drop((connector, shared, left));
             sleep(pause).await;
         }));
     }
