@@ -37,10 +37,15 @@ impl OpenedFiles {
         }
     }
 
-    /// The one that SQLite reads as if nobody could change it, and would not notice who does: it has no log.
-    pub(crate) fn immutable(place: &FileLocation, before: Option<Identity>) -> OpenedFiles {
+    /// Of one that is only looked at, and has no log. `is_immutable`: SQLite reads it as one that nobody writes, and would not notice who does.
+    pub(crate) fn without_log(
+        place: &FileLocation,
+        before: Option<Identity>,
+        is_immutable: bool,
+    ) -> OpenedFiles {
         let file = || (place.path.clone(), before);
-        OpenedFiles { opened: [file(), file(), file()], unchanged: contents(&place.path) }
+        let unchanged = is_immutable.then(|| contents(&place.path)).flatten();
+        OpenedFiles { opened: [file(), file(), file()], unchanged }
     }
 
     /// What is wrong with them now, if anything is: then what is done on this handle reaches nobody else.

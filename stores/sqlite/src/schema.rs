@@ -163,7 +163,7 @@ fn connect_to_look(place: &FileLocation, config: &SqliteConfig, how: &str) -> ru
 }
 
 /// Whether something may be in a log that is not in the file yet, or somebody has it open.
-fn has_log(place: &FileLocation) -> bool {
+pub(crate) fn has_log(place: &FileLocation) -> bool {
     let beside = |suffix: &str| {
         let mut path = place.path.clone().into_os_string();
         path.push(suffix);

@@ -91,8 +91,8 @@ impl SqliteStore {
         let LookedAt { connection, id, is_immutable } = schema::look(&place, &config)?;
         // Whoever has a log open keeps it from going with its last writer.
         let files = Arc::new(match is_immutable {
-            true => OpenedFiles::immutable(&place, before),
-            false => OpenedFiles::opened(&place, before)?,
+            false if schema::has_log(&place) => OpenedFiles::opened(&place, before)?,
+            _ => OpenedFiles::without_log(&place, before, is_immutable),
         });
         let capabilities = config.capabilities().without_watch();
         let ages = config.ages();

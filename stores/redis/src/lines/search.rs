@@ -18,7 +18,7 @@ use tokio::time::sleep;
 pub(super) const HEAD_START: Duration = Duration::from_millis(250);
 
 /// How long to wait before another server is looked for again: at first, and at most while no call is answered.
-const SEARCH_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(8));
+const SEARCH_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3));
 
 /// Whom to try at the same time, and how long to wait for them before others are tried besides.
 #[derive(Debug, PartialEq, Eq)]
