@@ -142,7 +142,7 @@ impl Worker {
         let Advance::Sent { write, lost_to, again } = &self.advance else { return };
         let (lost_to, again) = (*lost_to, *again);
         let failed = result.as_ref().err();
-        let pause = failed.map_or(self.part(32), |error| self.pause(32, error));
+        let pause = failed.map_or(self.least_pause(), |error| self.pause(32, error));
         let retry = now.held.after(if self.look.blind { self.interval() } else { pause });
         self.advance_refused = self.board_refusal(now, failed, retry);
         match result {

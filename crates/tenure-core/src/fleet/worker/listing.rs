@@ -274,7 +274,7 @@ impl Worker {
         let dead = std::mem::take(&mut listing.dead);
         self.bury(now, dead, self.is_standby());
         let took = now.held.since(listing.began).saturating_mul(3).min(self.part(1));
-        self.list_at = now.held.after(took.max(self.part(32)));
+        self.list_at = now.held.after(took.max(self.least_pause()));
         self.lead.unfit.listed_all();
         self.roster_of = Some(listing.generation);
         self.peers = listing.peers;
@@ -289,14 +289,14 @@ impl Worker {
         }
     }
 
-    fn listed_all(&mut self, now: Now, mut listing: Listing) {
+    pub(super) fn listed_all(&mut self, now: Now, mut listing: Listing) {
         let Some(fence) = self.session_fence() else { return };
         self.lead.unfit.listed_all();
         let plans = listing.purpose == Purpose::Plan;
         // However much is to be listed: not all the time. Only one plans, for whom all wait.
         let share = if plans { 1 } else { 3 };
         let took = now.held.since(listing.began).saturating_mul(share).min(self.part(1));
-        let pause = if self.look.blind { self.interval() } else { took.max(self.part(32)) };
+        let pause = if self.look.blind { self.interval() } else { took.max(self.least_pause()) };
         self.list_at = now.held.after(pause);
         if plans {
             self.listed = Some(listing.generation);

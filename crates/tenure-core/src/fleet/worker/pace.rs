@@ -49,6 +49,12 @@ impl Worker {
         if error.is_passing() { self.part(n).min(MOMENT) } else { self.part(n) }
     }
 
+    /// The least pause between two listings, or two raises of the board, however much changes: 5 s at most. A change is told and planned soon, whatever
+    /// the ttl is, and a fleet with a long one pays no more for many changes than one whose ttl is some minutes.
+    pub(super) fn least_pause(&self) -> Duration {
+        self.part(32).min(MOMENT)
+    }
+
     /// How often a worker looks: a third of the ttl that it reacts by.
     pub(super) fn interval(&self) -> Duration {
         self.part(3)
@@ -62,10 +68,14 @@ impl Worker {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: the shortest ttl counts, within bounds, whoever has it; once it is gone it counts no more; a moment's trouble is short, whatever the ttl is.
+    //! Plan: the shortest ttl counts, within bounds, whoever has it; once it is gone it counts no more; a moment's trouble is short, whatever the ttl is,
+    //! and so is the time until the next change is told and planned.
     use super::*;
     use crate::fleet::worker::alone::{at, led};
+    use crate::fleet::worker::listing::Listing;
+    use crate::op::{Answer, Outcome};
     use crate::values::error::StoreError;
+    use crate::values::fence::{Fence, Version};
 
     fn ttl(secs: u64) -> Ttl {
         Ttl::new(Duration::from_secs(secs)).unwrap()
@@ -107,6 +117,24 @@ mod tests {
             worker.looked(at(101), away());
             assert!(worker.look.next <= at(106).held, "{secs}");
             assert_eq!(worker.pause(16, &denied), worker.part(16), "what may last is no more often");
+        }
+    }
+
+    #[test]
+    fn l2_what_changes_after_a_listing_waits_no_minutes_for_the_next_however_long_the_ttl_is() {
+        for (secs, least) in [(48, 1500), (3600, 5000), (86_400, 5000)] {
+            let mut worker = led(1, true);
+            worker.pace = Pace::new(ttl(secs));
+            worker.listed_all(at(0), Listing::of_peers(worker.peers.clone()));
+            let pause = worker.list_at.since(at(0).held);
+            assert_eq!(pause.as_millis(), least, "{secs}");
+            worker.want_advance(at(100).held);
+            worker.wake_advance(at(100));
+            worker.want_advance(at(100).held);
+            let won = Answer::Write(Outcome::Won { version: Version(2), fence: Fence(8) });
+            worker.advanced(at(100), Ok(won));
+            let raises = worker.advance_wake_at().unwrap().since(at(100).held);
+            assert_eq!(raises.as_millis(), least, "{secs}");
         }
     }
 }
