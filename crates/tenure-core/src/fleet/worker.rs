@@ -11,6 +11,7 @@ mod advance;
 pub(super) mod alone;
 mod asked;
 mod beginning;
+mod burial;
 mod choice;
 mod claims;
 mod commands;
@@ -59,6 +60,7 @@ use crate::values::metadata::Metadata;
 use crate::values::record::{Ask, Attachment};
 use crate::values::time::{Now, Tick, Ttl};
 use advance::Advance;
+use burial::Burials;
 use choice::Choice;
 use claims::Claims;
 use doubts::Doubts;
@@ -135,6 +137,7 @@ pub struct Worker {
     /// The generation for which the roster was listed by a worker that stands by.
     roster_of: Option<Fence>,
     doubts: Doubts,
+    burials: Burials,
     /// When the listing that the present plan was made from began.
     planned_from: Tick,
     drains: Drains,
@@ -246,6 +249,7 @@ impl Worker {
             choices: Vec::new(),
             roster_of: None,
             doubts: Doubts::default(),
+            burials: Burials::default(),
             planned_from: Tick(0),
             drains: Drains::default(),
             last_lease: 0,
@@ -377,6 +381,7 @@ impl Worker {
         self.wake_listing(now);
         self.wake_hearing(now);
         self.wake_doubts(now);
+        self.wake_burials(now);
         self.wake_retries(now);
         self.wake_letters(now);
         self.wake_leaving(now);
@@ -387,8 +392,8 @@ impl Worker {
             let restart = self.life.session.is_none().then_some(self.life.restart_at);
             let parts = [self.look.wake_at(), self.advance_wake_at(), self.listing_wake_at()];
             let [look, advance, listing] = parts;
-            let doubts = self.doubts.wake_at().into_iter().chain(self.retries_wake_at(now));
-            let doubts = doubts.chain(self.letters.wake_at()).min();
+            let doubts = self.doubts.wake_at().into_iter().chain(self.burials.wake_at());
+            let doubts = doubts.chain(self.retries_wake_at(now)).chain(self.letters.wake_at()).min();
             let hearing = self.hearing_wake_at();
             let (drains, leaving) = (self.drains_wake_at(), self.leaving_wake_at(now));
             let bulk = self.claims.wake_at().into_iter().chain(self.telling.wake_at()).min();

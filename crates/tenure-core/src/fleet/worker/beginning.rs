@@ -33,6 +33,12 @@ impl Worker {
         }
     }
 
+    /// What was refused to this worker's last session may not be to its new one.
+    pub(super) fn forget_refusals(&mut self) {
+        self.burials.forget_refusals();
+        self.advance_refused = None;
+    }
+
     /// Its session can't be begun now, and is tried again. Nothing else would tell users why this worker takes no part.
     pub(super) fn not_begun(&mut self, now: Now, error: StoreError) {
         let since = *self.life.refused_from.get_or_insert(now.held);

@@ -1,13 +1,12 @@
-//! Units and sessions that this worker leaves alone for a while: units that it could not get, and dead sessions that other workers are to
-//! end first.
+//! Units that are planned for this worker, and that it could not get: another worker has them, or the store refuses them. It leaves each alone for
+//! a while.
 
 use super::Worker;
 use super::claims::Claim;
-use super::refusal::LastingRefusal;
+use super::refusal::Refusals;
 use crate::bugs::Bug;
 use crate::holder::lease_id::LeaseId;
 use crate::values::key::Key;
-use crate::values::record::{Attachment, Stored};
 use crate::values::time::{Now, Tick};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -29,19 +28,14 @@ pub(super) struct Doubts {
     /// Units that were missed here and are planned for others now, who may not have made that plan: when to tell them.
     owed: BTreeMap<Key, Tick>,
     /// Units whose records the store does not let this worker write.
-    refused: BTreeMap<Key, LastingRefusal>,
-    /// Dead sessions that the store does not let this worker end.
-    unended: BTreeMap<Attachment, LastingRefusal>,
-    /// Dead sessions that others are to end, as they were listed.
-    dead: Vec<(Key, Stored)>,
-    end_at: Tick,
+    refused: Refusals<Key>,
     /// When to list again, of one's own accord.
     pub(super) list_at: Option<Tick>,
 }
 
 impl Doubts {
     pub(super) fn wake_at(&self) -> Option<Tick> {
-        (!self.dead.is_empty()).then_some(self.end_at).into_iter().chain(self.tells_at()).min()
+        self.tells_at()
     }
 
     /// When to have all look again after what is missed, if it is missed for as long as that.
@@ -69,7 +63,7 @@ impl Doubts {
 
     /// Of the units that the store refuses, these are not had by others meanwhile.
     pub(super) fn keep_refused(&mut self, may_want: impl Fn(&Key) -> bool) {
-        self.refused.retain(|unit, _| may_want(unit));
+        self.refused.retain(may_want);
     }
 
     /// Only these are planned for this worker; of the others, those that are at rest are where they belong.
@@ -135,10 +129,8 @@ impl Worker {
     /// and it is tried again, after as long as it has been refused by now. So that becomes rare, and does not end.
     pub(super) fn refused(&mut self, now: Now, lease: LeaseId) {
         let Some(key) = self.forget(lease) else { return };
-        let before = self.doubts.refused.get(&key).copied();
-        let soonest = now.held.after(self.part(16));
-        let refusal = LastingRefusal::next(before, now, self.part(1), false).at_the_soonest(soonest);
-        self.doubts.refused.insert(key, refusal);
+        let (ttl, soonest) = (self.part(1), now.held.after(self.part(16)));
+        let refusal = self.doubts.refused.add(now, key, ttl, false, soonest);
         self.list_again(refusal.again_at);
     }
 
@@ -149,8 +141,7 @@ impl Worker {
         }
         let mut again_at = None;
         claims.retain(|claim| {
-            let refused = self.doubts.refused.get(&claim.key).filter(|refusal| refusal.waits(now));
-            let later = refused.map(|refusal| refusal.again_at);
+            let later = self.doubts.refused.until(now, &claim.key);
             again_at = again_at.into_iter().chain(later).min();
             later.is_none()
         });
@@ -160,63 +151,10 @@ impl Worker {
         claims
     }
 
-    /// Ends the sessions of those who were listed as dead, if this worker plans. Others do so after a while, if nothing has come of it.
-    pub(super) fn bury(&mut self, now: Now, dead: Vec<(Key, Stored)>, plans: bool) {
-        let is_dead = |of: &Attachment| {
-            dead.iter().any(|(key, stored)| *key == of.session && stored.record.fence == of.fence)
-        };
-        self.doubts.unended.retain(|session, _| is_dead(session));
-        let (mine, others) = if plans { (dead, Vec::new()) } else { (Vec::new(), dead) };
-        self.doubts.dead = others;
-        self.doubts.end_at = now.held.after(self.interval() / 2);
-        for (key, stored) in mine {
-            self.fence_session(now, key, stored);
-        }
-    }
-
-    /// Until when a dead session is left alone, as the store does not let this worker end it.
-    pub(super) fn unended_until(&self, now: Now, dead: &Attachment) -> Option<Tick> {
-        let refused = self.doubts.unended.get(dead).filter(|refusal| refusal.waits(now));
-        refused.map(|refusal| refusal.again_at)
-    }
-
-    /// A dead session could not be ended, and it may be so for good. When that is tried again.
-    pub(super) fn could_not_end(&mut self, now: Now, dead: &Attachment, passes: bool) -> Tick {
-        let before = self.doubts.unended.get(dead).copied();
-        let refusal = LastingRefusal::next(before, now, self.part(1), passes);
-        self.doubts.unended.insert(dead.clone(), refusal);
-        refusal.again_at
-    }
-
-    /// By then all look at what became of a dead session, if that is soon: the attempt may have succeeded. What lasts is the planner's concern alone.
-    pub(super) fn try_again_to_end(&mut self, now: Now, again_at: Tick) {
-        if again_at <= now.held.after(self.part(4)) {
-            self.want_advance(again_at);
-        } else if self.is_planner() {
-            self.list_again(again_at);
-        }
-    }
-
-    /// Somebody has ended it.
-    pub(super) fn has_ended(&mut self, dead: &Attachment) {
-        self.doubts.unended.remove(dead);
-    }
-
-    /// What was refused to this worker's last session may not be to its new one.
-    pub(super) fn forget_refusals(&mut self) {
-        self.doubts.unended.clear();
-        self.advance_refused = None;
-    }
-
     pub(super) fn wake_doubts(&mut self, now: Now) {
         // If it is still somebody else's by now, plans differ, and all have to look again.
         if self.doubts.tell_due(now) {
             self.want_advance(now.held);
-        }
-        if !self.doubts.dead.is_empty() && now.held >= self.doubts.end_at {
-            for (key, stored) in std::mem::take(&mut self.doubts.dead) {
-                self.fence_session(now, key, stored);
-            }
         }
     }
 }
@@ -225,8 +163,7 @@ impl Worker {
 mod tests {
     //! Plan: a unit that can't be had is asked after again and again, more and more seldom, and then left alone, until it was
     //! got or is planned for others; one that the store refuses is tried ever more seldom, and always; all are told ever more seldom of
-    //! what stays where it is not planned; of those who died, this worker ends
-    //! the sessions of whom it stands before and of whom it inherits from at once, of others later, and each once.
+    //! what stays where it is not planned.
     use super::*;
     use crate::fleet::worker::advance::Advance;
     use crate::fleet::worker::alone::*;
@@ -353,28 +290,5 @@ mod tests {
         let lease = worker.own[&unit(0)].lease;
         worker.failed(at(100), lease, StoreError::unknown("away"));
         assert!(worker.awaited.contains(&unit(0)) && worker.doubts.refused.is_empty());
-    }
-
-    #[test]
-    fn the_dead_are_ended_at_once_by_whoever_plans_and_later_by_all() {
-        let dead = [session(1), session(2)];
-        let listed = || dead.clone().map(|key| (key, *vacant())).to_vec();
-        let ends = |worker: &Worker| dead.clone().map(|key| worker.io.is_fencing(&key));
-        let mut worker = worker(0);
-        assert_eq!(worker.doubts.wake_at(), None);
-        for _ in 0..2 {
-            worker.bury(at(50), listed(), false);
-            assert_eq!(ends(&worker), [false; 2]);
-        }
-        assert_eq!(worker.doubts.wake_at(), Some(at(58).held));
-        worker.wake_doubts(at(57));
-        assert_eq!(ends(&worker), [false; 2]);
-        worker.wake_doubts(at(58));
-        assert_eq!((ends(&worker), worker.doubts.wake_at()), ([true; 2], None));
-        let mut planner = super::super::alone::worker(0);
-        for _ in 0..2 {
-            planner.bury(at(50), listed(), true);
-            assert_eq!((ends(&planner), planner.io.in_flight.len()), ([true; 2], 2), "each once");
-        }
     }
 }

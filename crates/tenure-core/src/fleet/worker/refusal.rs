@@ -3,6 +3,7 @@
 
 use crate::holder::ctx::MOMENT;
 use crate::values::time::{Now, Tick};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// After so many ttls it is tried again at the latest.
@@ -48,9 +49,60 @@ impl LastingRefusal {
     }
 }
 
+/// Things of one kind that the store refuses.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Refusals<K>(BTreeMap<K, LastingRefusal>);
+
+impl<K> Default for Refusals<K> {
+    fn default() -> Refusals<K> {
+        Refusals(BTreeMap::new())
+    }
+}
+
+impl<K: Ord> Refusals<K> {
+    /// This one was refused, maybe once more; the next attempt comes no sooner than that.
+    pub(super) fn add(
+        &mut self,
+        now: Now,
+        what: K,
+        ttl: Duration,
+        passes: bool,
+        soonest: Tick,
+    ) -> LastingRefusal {
+        let before = self.0.get(&what).copied();
+        let refusal = LastingRefusal::next(before, now, ttl, passes).at_the_soonest(soonest);
+        self.0.insert(what, refusal);
+        refusal
+    }
+
+    /// Until when this one is left alone, if it is not to be tried yet.
+    pub(super) fn until(&self, now: Now, what: &K) -> Option<Tick> {
+        self.0.get(what).filter(|refusal| refusal.waits(now)).map(|refusal| refusal.again_at)
+    }
+
+    /// This one was not refused, or is nobody's concern any more.
+    pub(super) fn remove(&mut self, what: &K) {
+        self.0.remove(what);
+    }
+
+    pub(super) fn retain(&mut self, is_kept: impl Fn(&K) -> bool) {
+        self.0.retain(|what, _| is_kept(what));
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    //! Plan: pauses grow with the time that something is refused for, up to a bound, which is small for what passes and begins nothing that lasts.
+    //! Plan: pauses grow with the time that something is refused for, up to a bound, which is small for what passes and begins nothing that lasts; of
+    //! several things each has its own.
     use super::*;
     use crate::fleet::worker::alone::{at, ttl};
 
@@ -81,6 +133,32 @@ mod tests {
         let passing = refused(Some(refused(None, 100, true)), 2000, true);
         let lasting = refused(Some(passing), 2001, false);
         assert!(!lasting.waits(at(2001)) && lasting.stood(at(2002)).as_secs() == 1);
+    }
+
+    #[test]
+    fn of_several_each_is_refused_for_itself_until_it_is_not() {
+        let mut refusals = Refusals::default();
+        let add = |refusals: &mut Refusals<u8>, secs, what| {
+            let soonest = at(secs + 3).held;
+            refusals
+                .add(at(secs), what, ttl().duration(), false, soonest)
+                .again_at
+                .since(at(secs).held)
+                .as_secs()
+        };
+        assert_eq!(
+            [(100, 1), (110, 1), (110, 2)].map(|(secs, what)| add(&mut refusals, secs, what)),
+            [3, 10, 3]
+        );
+        let until = |refusals: &Refusals<u8>, secs| [1, 2, 3].map(|what| refusals.until(at(secs), &what));
+        assert_eq!(until(&refusals, 112), [Some(at(120).held), Some(at(113).held), None]);
+        assert_eq!(until(&refusals, 113), [Some(at(120).held), None, None]);
+        refusals.retain(|what| *what != 2);
+        assert_eq!(add(&mut refusals, 130, 2), 3, "it was forgotten");
+        refusals.remove(&1);
+        assert_eq!(add(&mut refusals, 130, 1), 3, "it was forgotten");
+        refusals.clear();
+        assert!(refusals.is_empty());
     }
 
     #[test]

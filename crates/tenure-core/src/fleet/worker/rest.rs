@@ -88,7 +88,7 @@ impl Worker {
             || self.drains.is_due
             || self.advance != Advance::Idle
             || self.life.leaving;
-        let doubts = self.doubts.wake_at().is_some() || self.doubts.list_at.is_some();
+        let doubts = self.doubts.wake_at().or(self.burials.wake_at()).or(self.doubts.list_at).is_some();
         self.is_watcher() || !is_told || deaf || alarmed || moves || waits || doubts
     }
 }
