@@ -242,13 +242,10 @@ impl<S: Scene> World<S> {
         if let Some((now, step)) = self.nodes[index].held_back.take() {
             self.act(index, now, step);
         }
-        // What came meanwhile is taken in turn, unless the process stops again.
-        for _ in 0..1000 {
-            let node = &mut self.nodes[index];
-            if node.paused {
-                break;
-            }
-            let Some(input) = node.inbox.pop_front() else { break };
+        // What came meanwhile is taken in turn, unless the process stops again. However much that is: an answer that is left there is never given.
+        while !self.nodes[index].paused
+            && let Some(input) = self.nodes[index].inbox.pop_front()
+        {
             self.deliver(index, input);
         }
         if !self.nodes[index].paused {
