@@ -294,7 +294,7 @@ fn look_for(path: &Path) -> Result<(), Failure> {
     let text = match path.try_exists() {
         Ok(true) if path.is_file() => match access(path, AccessFlags::R_OK) {
             // Whoever looks makes no store of it.
-            Ok(()) if path.metadata().is_ok_and(|file| file.len() == 0) => {
+            Ok(()) if is_empty(path) => {
                 format!("{shown} is empty: there is no store in it; name another by --store or TENURE_STORE")
             }
             Ok(()) => return Ok(()),
@@ -308,6 +308,13 @@ fn look_for(path: &Path) -> Result<(), Failure> {
         ),
     };
     Err(Failure::new(UNAVAILABLE, text))
+}
+
+/// Whether a file is empty, and nobody is about to make a store of it, who would have its lock.
+fn is_empty(path: &Path) -> bool {
+    let mut lock = path.as_os_str().to_owned();
+    lock.push("-lock");
+    path.metadata().is_ok_and(|file| file.len() == 0) && !Path::new(&lock).exists()
 }
 
 /// Makes the directory of the default store, for nobody but its user.

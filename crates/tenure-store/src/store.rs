@@ -28,8 +28,8 @@ pub type Changes = tokio::sync::mpsc::Receiver<Hint>;
 /// - A caller's mistake is `Invalid`, before anything is written. A record that [`codec::check`](crate::codec::check) refuses is one: too much
 ///   metadata, or too deep, too much mail, a fence beyond the highest. So is a batch of more than `Capabilities::batch` writes. If a
 ///   batch has one such record, nothing of it is written.
-/// - A login or a right that is refused from the beginning is `Invalid`. One that was there before had better be `Unavailable`: an operator
-///   changes it, and whoever waits is to wait on ([`parts::Admission`](crate::parts::Admission)).
+/// - A login or a right that is refused from the beginning is `Invalid`. One that was there before, and holds for all keys alike, had better be
+///   `Unavailable`: an operator changes it, and whoever waits is to wait on ([`parts::Admission`](crate::parts::Admission)).
 /// - A vacant record with the highest fence can't be acquired: the answer is `Foreign`, and nothing is written.
 /// - A fence lower than the standing one is written as given, or refused with `Invalid`. Only `Vacant` changes a given fence.
 /// - Writes of one batch to the same key take effect in their order. An empty batch has no outcomes.

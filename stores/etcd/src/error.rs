@@ -124,11 +124,6 @@ pub(crate) fn unclear(error: &StoreError) -> StoreError {
         .because(error.clone())
 }
 
-/// Whether etcd refused a call for want of a right.
-pub(crate) fn is_denial(error: &StoreError) -> bool {
-    status_of(error).is_some_and(|status| status.code() == Code::PermissionDenied)
-}
-
 /// Whether etcd does not let this user in, or any without a name.
 pub(crate) fn is_turned_away(error: &StoreError) -> bool {
     status_of(error).is_some_and(|status| wants_user(status.message()) || is_wrong_login(status))

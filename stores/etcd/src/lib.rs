@@ -59,7 +59,8 @@
 //! - A full cluster (`NOSPACE`): writes are `Unavailable`, with the remedy; reads, removals and writes that go together go on. etcd refuses also the
 //!   write by which it became full, which is done. So each write that is refused for that is looked for once: it is `Won` if it stands
 //!   there, and `Unknown` if somebody else has written since.
-//! - A password or a role's grant that was there before and is refused now: calls are `Unavailable`, which is told, and all goes on once it is right again.
+//! - A password that was right before and is refused now: calls are `Unavailable`, which is told, and all goes on once it is right again. A role's grant that
+//!   is taken away is `Invalid`: etcd grants by keys, and another key may never have been granted.
 //! - Values damaged or changed by hand: `Foreign`, and never written over.
 //! - A member that is of another cluster, by a mistake in the URL or a name that leads elsewhere: it is passed over. What it answers is no answer,
 //!   and a write that went there is `Unknown`. A cluster that was made anew with another token is another one: restart processes.

@@ -120,36 +120,36 @@ impl Store for EtcdStore {
     }
 
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
-        self.inner.judged(Right::Read, read::one(&self.inner, key).await)
+        self.inner.judged(read::one(&self.inner, key).await)
     }
 
     async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
-        self.inner.judged(Right::Read, read::many(&self.inner, keys, freshness).await)
+        self.inner.judged(read::many(&self.inner, keys, freshness).await)
     }
 
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
-        self.inner.judged(Right::Write, write::one(&self.inner, &write).await)
+        self.inner.judged(write::one(&self.inner, &write).await)
     }
 
     async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
         self.inner.capabilities.check_batch(writes.len())?;
-        self.inner.judged(Right::Write, write::many(&self.inner, &writes).await)
+        self.inner.judged(write::many(&self.inner, &writes).await)
     }
 
     async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
-        self.inner.judged(Right::Read, read::list(&self.inner, prefix, after, limit).await)
+        self.inner.judged(read::list(&self.inner, prefix, after, limit).await)
     }
 
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
-        self.inner.judged(Right::Remove, write::remove(&self.inner, key, version).await)
+        self.inner.judged(write::remove(&self.inner, key, version).await)
     }
 
     async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
-        self.inner.judged(Right::Read, mend::image(&self.inner, key).await)
+        self.inner.judged(mend::image(&self.inner, key).await)
     }
 
     async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
-        self.inner.judged(Right::Remove, mend::mend(&self.inner, key, seen, instead).await)
+        self.inner.judged(mend::mend(&self.inner, key, seen, instead).await)
     }
 
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {

@@ -160,8 +160,11 @@ impl Lines {
             ConnectionSource::Pool(pool) => {
                 // The pool itself may have no bound.
                 let object = tokio::time::timeout(self.timeout, pool.get()).await;
-                // It may have a bound of its own.
-                let object = object.unwrap_or(Err(PoolError::Timeout(TimeoutType::Wait)));
+                // It may have a bound of its own. While it has room, it is a server that it waits for.
+                let is_full = || pool.status().size >= pool.status().max_size;
+                let late =
+                    || PoolError::Timeout(if is_full() { TimeoutType::Wait } else { TimeoutType::Create });
+                let object = object.unwrap_or_else(|_| Err(late()));
                 let object = object.map_err(|error| match error {
                     PoolError::Timeout(TimeoutType::Wait) => exhausted(&self.place, pool.status()),
                     error => self.admission.refused(Right::Login, unconnected(&self.place, error)),

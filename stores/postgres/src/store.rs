@@ -173,7 +173,10 @@ impl Store for PostgresStore {
 
     async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
         self.inner.capabilities.check_batch(writes.len())?;
-        if writes.is_empty() { Ok(Vec::new()) } else { write::many(&self.inner, &writes).await }
+        if writes.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.inner.judged(Right::Write, write::many(&self.inner, &writes).await)
     }
 
     async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {

@@ -25,9 +25,14 @@ pub(crate) struct RedisClient {
 }
 
 impl RedisClient {
-    /// What comes of a call that needs a right.
-    pub(crate) fn judged<T>(&self, right: Right, answer: Result<T, StoreError>) -> Result<T, StoreError> {
-        self.admission.judged(right, is_denial, answer)
+    /// What comes of a call that needs a right. `shows`: whether this answer took a command that needs it.
+    pub(crate) fn judged<T>(
+        &self,
+        right: Right,
+        shows: impl FnOnce(&T) -> bool,
+        answer: Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        self.admission.judged(right, is_denial, shows, answer)
     }
 
     /// The server's time, where ages are told.

@@ -243,15 +243,15 @@ impl Store for RedisStore {
     }
 
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
-        self.inner.judged(Right::Read, read::one(&self.inner, key).await)
+        self.inner.judged(Right::Read, |_| true, read::one(&self.inner, key).await)
     }
 
     async fn read_many(&self, keys: &[Key], _freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
-        self.inner.judged(Right::Read, read::many(&self.inner, keys).await)
+        self.inner.judged(Right::Read, |_| true, read::many(&self.inner, keys).await)
     }
 
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
-        self.inner.judged(Right::Write, self.gathering.write(write).await)
+        self.inner.judged(Right::Write, is_won, self.gathering.write(write).await)
     }
 
     async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
@@ -259,23 +259,29 @@ impl Store for RedisStore {
         if writes.is_empty() {
             return Ok(Vec::new());
         }
-        self.inner.judged(Right::Write, write::many(&self.inner, writes).await)
+        self.inner.judged(
+            Right::Write,
+            |outcomes| outcomes.iter().any(is_won),
+            write::many(&self.inner, writes).await,
+        )
     }
 
     async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
-        self.inner.judged(Right::Read, read::list(&self.inner, prefix, after, limit).await)
+        self.inner.judged(Right::Read, |_| true, read::list(&self.inner, prefix, after, limit).await)
     }
 
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
-        self.inner.judged(Right::Remove, write::remove(&self.inner, key, version).await)
+        self.inner.judged(Right::Remove, |is_done| *is_done, write::remove(&self.inner, key, version).await)
     }
 
     async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
-        self.inner.judged(Right::Read, mend::image(&self.inner, key).await)
+        self.inner.judged(Right::Read, |_| true, mend::image(&self.inner, key).await)
     }
 
     async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
-        self.inner.judged(Right::Remove, mend::mend(&self.inner, key, seen, instead).await)
+        let removes = instead.is_none();
+        let mended = mend::mend(&self.inner, key, seen, instead).await;
+        self.inner.judged(Right::Remove, |is_done| *is_done && removes, mended)
     }
 
     fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
@@ -283,4 +289,9 @@ impl Store for RedisStore {
         let off = || StoreError::unsupported("push of the Redis store is switched off; poll instead");
         listener.ok_or_else(off)?.subscribe(prefix)
     }
+}
+
+/// Scripts write nothing for a claim that is lost.
+fn is_won(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Won { .. })
 }

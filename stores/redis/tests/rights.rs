@@ -125,6 +125,13 @@ async fn a_right_that_is_taken_away_is_outlasted_and_one_that_was_never_there_is
     let (key, scribe) = (key("k"), Scribe::new());
     let write = async || store.write(scribe.if_vacant(&key, scribe.held(5))).await;
     says(&write().await.unwrap_err(), ErrorKind::Invalid, &["tenure_redis::acl"]);
+    // That somebody else has a key takes no right to write, so it proves none.
+    let other = RedisStore::open(at(&format!("redis://127.0.0.1:{}", server.port), "jobs")).await.unwrap();
+    let theirs = Key::new("theirs").unwrap();
+    other.write(scribe.if_vacant(&theirs, scribe.held(5))).await.unwrap();
+    let lost = store.write(scribe.if_vacant(&theirs, scribe.held(5))).await.unwrap();
+    assert!(matches!(lost, Outcome::Lost(_)), "{lost:?}");
+    says(&write().await.unwrap_err(), ErrorKind::Invalid, &["tenure_redis::acl"]);
     change("ACL SETUSER app +hset");
     let Outcome::Won { version, .. } = write().await.unwrap() else { panic!("nothing stood there") };
     change("ACL SETUSER app -evalsha -eval");

@@ -74,10 +74,17 @@ pub(crate) fn open(place: &FileLocation, config: &SqliteConfig) -> Result<Opened
         )));
     }
     if matches!(owner, FileOwner::Nobody) && !config.create {
-        return Err(StoreError::invalid(format!(
-            "{} is empty, and no store is made in it here; check the path, or allow it to be created",
-            place.path.display()
-        )));
+        if place.side.exists() {
+            // Somebody may be making its tables just now.
+            Turnstile::new(side::open(place)?, making(config)).enter();
+            owner = self::owner(place, &writer)?;
+        }
+        if matches!(owner, FileOwner::Nobody) {
+            return Err(StoreError::invalid(format!(
+                "{} has no tables of tenure's, and none are made here; check the path, or allow it to be created",
+                place.path.display()
+            )));
+        }
     }
     let side = side::open(place)?;
     let turnstile = |patience| {

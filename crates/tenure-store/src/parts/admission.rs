@@ -42,7 +42,8 @@ impl Admission {
         }
     }
 
-    /// What comes of a call that needs `right`. An answer shows that it is there.
+    /// What comes of a call that needs `right`. `shows`: whether an answer proves that it is there, as one that was asked for nothing
+    /// does not.
     ///
     /// # Errors
     /// That of the call; if it is a refusal, as by [`Self::refused`].
@@ -50,11 +51,14 @@ impl Admission {
         &self,
         right: Right,
         is_refusal: impl FnOnce(&StoreError) -> bool,
+        shows: impl FnOnce(&T) -> bool,
         answer: Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         match answer {
             Ok(answer) => {
-                self.granted(right);
+                if shows(&answer) {
+                    self.granted(right);
+                }
                 Ok(answer)
             }
             Err(error) if is_refusal(&error) => Err(self.refused(right, error)),
@@ -72,14 +76,16 @@ mod tests {
     fn what_was_allowed_before_passes_where_it_is_refused() {
         let admission = Admission::default();
         let kind = |right, is_refusal: bool, error: &StoreError| {
-            let answer = admission.judged::<()>(right, |_| is_refusal, Err(error.clone()));
+            let answer = admission.judged::<()>(right, |_| is_refusal, |()| true, Err(error.clone()));
             answer.unwrap_err().kind()
         };
         let (refusal, lost) = (StoreError::invalid("no right"), StoreError::unknown("no answer"));
         for right in [Right::Write, Right::Read] {
             assert_eq!(kind(right, true, &refusal), ErrorKind::Invalid);
         }
-        assert_eq!(admission.judged(Right::Write, |_| true, Ok(7)), Ok(7));
+        assert_eq!(admission.judged(Right::Write, |_| true, |_| false, Ok(6)), Ok(6));
+        assert_eq!(kind(Right::Write, true, &refusal), ErrorKind::Invalid, "that was no proof");
+        assert_eq!(admission.judged(Right::Write, |_| true, |_| true, Ok(7)), Ok(7));
         admission.granted(Right::Login);
         for (right, is_refusal, error, expected) in [
             (Right::Write, true, &refusal, ErrorKind::Unavailable),

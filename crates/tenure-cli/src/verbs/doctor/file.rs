@@ -65,8 +65,8 @@ fn check_beside(path: &Path, file: &Metadata, findings: &mut Findings) {
         beside.push(suffix);
         let Ok(there) = std::fs::metadata(&beside) else { continue };
         let (mode, wanted) = (there.mode() & 0o777, file.mode() & 0o777);
-        // Of a file that its owner alone may use, the group does not matter.
-        let group = there.gid() != file.gid() && wanted & 0o070 != 0;
+        // The group matters where it may do more than everyone.
+        let group = there.gid() != file.gid() && (wanted >> 3) & !mode & 0o6 != 0;
         if wanted & !mode & 0o666 != 0 || group {
             let text = format!(
                 "those whom the file is shared with may not use its {suffix} (mode {mode:03o}, group {}): give it the mode {wanted:03o} and the group {}",

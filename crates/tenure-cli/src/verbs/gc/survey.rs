@@ -42,8 +42,7 @@ impl Collection {
             see_jobs(&page, &mut unfinished);
             let lives = |listed: &&Listed| {
                 let stored = listed.stored.as_ref();
-                stored
-                    .is_ok_and(|stored| stored.record.tenure.is_some() && !self.is_dead(&listed.key, stored))
+                stored.is_ok_and(|stored| stored.record.tenure.is_some() && !self.is_silent(stored))
             };
             let sessions_seen = page.iter().filter(|listed| is_session(&listed.key)).filter(lives);
             unfinished.extend(sessions_seen.filter_map(job_of).map(str::to_owned));
