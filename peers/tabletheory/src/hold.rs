@@ -5,7 +5,7 @@ use super::lease::{Belief, HeldLease};
 use super::manager::Manager;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tenure_core::{InvalidInput, Loss};
+use tenure_core::{InvalidInput, Loss, StoreError};
 use tenure_dynamodb::aws_sdk_dynamodb::types::TransactWriteItem;
 use tokio::sync::{Mutex as AsyncMutex, Notify};
 use tokio::task::JoinHandle;
@@ -202,6 +202,7 @@ async fn keep(manager: Manager, duration: Duration, shared: Arc<SharedHold>) {
             return;
         }
         tokio::time::sleep(pause(left, failures)).await;
+        let left = shared.remaining(&manager);
         {
             let prospect = manager.prospect(duration);
             let mut state = shared.state();
@@ -209,7 +210,7 @@ async fn keep(manager: Manager, duration: Duration, shared: Arc<SharedHold>) {
             state.belief = state.belief.and(prospect);
         }
         let mut lease = shared.lease.lock().await;
-        let told = manager.refresh(&mut lease, duration).await.err();
+        let told = refresh_within(patience(left), &manager, &mut lease, duration).await.err();
         failures = if told.is_some() { failures.saturating_add(1) } else { 0 };
         if let Some(error) = told.as_ref().filter(|_| failures == 1) {
             tracing::warn!(name: "lease.failing", target: "tenure::lease", key, reason = %error, "a refresh failed");
@@ -226,6 +227,23 @@ async fn keep(manager: Manager, duration: Duration, shared: Arc<SharedHold>) {
     }
 }
 
+/// A refresh that is given up after so long. What it asked for is open then, as after a lost answer: the next one changes the token.
+async fn refresh_within(
+    patience: Duration,
+    manager: &Manager,
+    lease: &mut HeldLease,
+    duration: Duration,
+) -> Result<(), LeaseError> {
+    let key = lease.key().clone();
+    let refresh = manager.refresh(lease, duration);
+    tokio::time::timeout(patience, refresh).await.unwrap_or_else(|_| {
+        Err(LeaseError::Store(StoreError::unknown(format!(
+            "{}: no answer to a refresh of the lease {key} within {patience:?}; it may or may not have taken effect",
+            manager.calls().service
+        ))))
+    })
+}
+
 /// It can't be kept for that long, and why is to be told.
 fn unfit(key: &str, error: InvalidInput, shared: &SharedHold) {
     tracing::warn!(name: "lease.failing", target: "tenure::lease", key, reason = %error, "a refresh would end the lease");
@@ -237,9 +255,17 @@ fn pause(left: Duration, failures: u32) -> Duration {
     if failures == 0 { left / 3 } else { (left / 8).max(Duration::from_millis(20)) }
 }
 
+/// How long to wait for the answer to a refresh, of the time that is left: after silence, others still have time.
+fn patience(left: Duration) -> Duration {
+    /// What a new connection and a request may take where nothing is wrong.
+    const LEAST: Duration = Duration::from_millis(500);
+    (left / 4).max(LEAST)
+}
+
 #[cfg(test)]
 mod tests {
-    //! Plan: where refreshes fail, there are several attempts while the lease is held, and not one after the other without a pause.
+    //! Plan: where refreshes fail, or are not answered, there are several attempts while the lease is held, and not one after the other
+    //! without a pause.
     use super::*;
 
     #[test]
@@ -249,6 +275,20 @@ mod tests {
         for failures in [1, 2, u32::MAX] {
             assert_eq!(pause(left, failures), Duration::from_secs(3));
             assert_eq!(pause(Duration::from_millis(159), failures), Duration::from_millis(20));
+        }
+    }
+
+    #[test]
+    fn silence_leaves_time_for_more_attempts() {
+        for (ttl, most) in [(3, 3), (10, 4), (30, 6)] {
+            let mut left = Duration::from_secs(ttl) - Duration::from_millis(500);
+            let mut attempts = 0;
+            while !left.is_zero() {
+                left = left.saturating_sub(pause(left, attempts));
+                left = left.saturating_sub(patience(left));
+                attempts += 1;
+            }
+            assert!((2..20).contains(&attempts) && attempts >= most, "{ttl} s: {attempts}");
         }
     }
 }

@@ -5,7 +5,7 @@
 //! ends sooner; a wall clock that is set while a request is under way prolongs nothing. A refresh counts as landed only if the
 //! item shows what it did not show before; what is open stays so, whatever fails later; what was told first is told, unless the
 //! item is no lease. A lease that is kept in the background is not believed for longer than a refresh under way may leave it,
-//! and no late answer revives it; it guards transactions by whatever token it has, and its end is told to whoever waits for it.
+//! and no late answer revives it; it outlasts requests without an answer; it guards transactions by whatever token it has, and its end is told to whoever waits for it.
 
 #![allow(
     clippy::unwrap_used,
@@ -338,6 +338,31 @@ async fn while_it_is_refreshed_in_the_background_the_sooner_expiry_counts() {
     // Whoever gives it back does not wait for that.
     hold.release().await.unwrap();
     assert_eq!((ours.stub.requests("UpdateItem").len(), item(&pk, "LOCK").await), (1, None));
+}
+
+#[tokio::test]
+async fn a_lease_that_is_kept_in_the_background_outlasts_requests_that_nobody_answers() {
+    let ours = scripted().await;
+    // The client itself waits for longer than the test does.
+    let options =
+        TableTheoryOptions::from_url(&format!("//{TABLE}?dialect=tabletheory&timeout_ms=60000")).unwrap();
+    let manager = manager(client(&ours.stub.endpoint), options, ours.clock.clone());
+    let (pk, span) = (unique("silent"), Duration::from_secs(3));
+    let lease = manager.acquire(&pk, span).await.unwrap();
+    let first = lease.token().to_owned();
+    ours.next([Fate::Silence, Fate::Silence]);
+    let hold = manager.hold(lease, span);
+    until(async || ours.stub.requests("UpdateItem").len() == 2).await;
+    let told = hold.trouble().unwrap();
+    assert_eq!(kind(&told), Some(ErrorKind::Unknown), "{told}");
+    assert!(told.to_string().contains(&pk), "{told}");
+    ours.clock.advance(Duration::from_secs(1));
+    until(async || hold.trouble().is_none()).await;
+    assert!(ours.is_over());
+    assert_ne!(hold.token(), first, "what is open can have no effect any more");
+    assert_eq!(expiry(&pk).await, Some(START + 4));
+    ours.clock.advance(Duration::from_secs(2));
+    assert!(hold.is_held(), "it has been prolonged");
 }
 
 /// Whether a transaction under this condition is performed.
