@@ -1,8 +1,11 @@
 //! How the service is reached: region, credentials, TLS, timeouts.
 
 use crate::config::DynamoConfig;
+use crate::credential_load::CredentialLoad;
 use crate::dates::Dates;
+use aws_config::SdkConfig;
 use aws_config::meta::region::RegionProviderChain;
+use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
@@ -38,7 +41,14 @@ pub(crate) async fn connect(config: &DynamoConfig) -> Result<Client, StoreError>
             "no region is known for the DynamoDB table {table:?}; add region=… to the store's URL, or set AWS_REGION"
         )));
     }
-    Ok(Client::new(&loaded))
+    Ok(Client::new(&outlasting(loaded)))
+}
+
+/// The same settings, where a load of credentials outlasts the request that began it.
+fn outlasting(loaded: SdkConfig) -> SdkConfig {
+    let Some(provider) = loaded.credentials_provider() else { return loaded };
+    let provider = SharedCredentialsProvider::new(CredentialLoad::of(provider));
+    loaded.into_builder().credentials_provider(provider).build()
 }
 
 /// The same client as the store needs it: one that notes the service's dates.

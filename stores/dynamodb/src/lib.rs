@@ -15,7 +15,9 @@
 //! options are at [`DynamoConfig::from_url`]. Credentials come from where every AWS program has them: environment, profile,
 //! web identity, container, instance. Not from AWS's single sign-on, whose client would be built in for all: let `aws
 //! configure export-credentials` be the profile's `credential_process`, or bring a client of your own
-//! ([`DynamoStore::with_client`]). So do if there is a proxy on the way: none is taken from the environment.
+//! ([`DynamoStore::with_client`]). So do if there is a proxy on the way: none is taken from the environment. Loading them may take longer
+//! than a request, which a short ttl cuts off: the load goes on, and the next request waits for the same one. A lease whose time is over
+//! before that is lost. A client of your own loads as you had it made.
 //!
 //! # The table
 //!
@@ -135,6 +137,7 @@ mod client;
 mod conditional;
 mod config;
 mod connect;
+mod credential_load;
 mod credentials;
 mod dates;
 mod dialect;
