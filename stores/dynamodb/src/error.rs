@@ -80,13 +80,12 @@ fn refused(
                 "{place}: the service does not know these credentials ({code}); check AWS_PROFILE or AWS_ACCESS_KEY_ID"
             ))
         }
+        "InvalidSignatureException" if is_about_time(said) => clocks_apart(place, code),
         // What was signed holds the session's token, so the service's words are not repeated.
         "InvalidSignatureException" | "IncompleteSignatureException" => StoreError::invalid(format!(
             "{place}: the signature was refused ({code}); check the secret key, the region, and this host's clock"
         )),
-        "RequestExpired" | "RequestTimeTooSkewed" | "RequestInTheFuture" => StoreError::unavailable(format!(
-            "{place}: the service's clock and this host's are too far apart ({code}); set this host's clock"
-        )),
+        "RequestExpired" | "RequestTimeTooSkewed" | "RequestInTheFuture" => clocks_apart(place, code),
         "ItemCollectionSizeLimitExceededException" => StoreError::unavailable(format!(
             "{place}: what has the same HASH key has reached 10 GB, the limit of a table with local indexes; remove the \
              indexes, or {}",
@@ -132,6 +131,18 @@ fn is_plain(code: &str) -> bool {
         "ValidationException",
     ]
     .contains(&code)
+}
+
+/// What is signed is dated, and by its words alone the service tells a date that is off from a wrong key.
+fn is_about_time(said: &str) -> bool {
+    ["Signature expired", "Signature not yet current"].iter().any(|words| said.starts_with(words))
+}
+
+/// It passes: a machine that was suspended, or has just been started, has its clock set in a while.
+fn clocks_apart(place: &TableLocation, code: &str) -> StoreError {
+    StoreError::unavailable(format!(
+        "{place}: the service's clock and this host's are too far apart ({code}); set this host's clock"
+    ))
 }
 
 fn is_about_keys(said: &str) -> bool {

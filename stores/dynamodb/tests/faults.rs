@@ -76,6 +76,20 @@ async fn each_refusal_has_an_error_of_its_own() {
         (400, "UnrecognizedClientException", "hidden", Invalid, "AWS_PROFILE"),
         (400, "InvalidSignatureException", "x-amz-security-token:hidden", Invalid, "secret key"),
         (400, "RequestExpired", "skew", Unavailable, "set this host's clock"),
+        (
+            400,
+            "InvalidSignatureException",
+            "Signature expired: hidden is now earlier than 20261128T191000Z",
+            Unavailable,
+            "set this host's clock",
+        ),
+        (
+            400,
+            "InvalidSignatureException",
+            "Signature not yet current: hidden is still later than 20261128T192000Z",
+            Unavailable,
+            "set this host's clock",
+        ),
         (400, "ItemCollectionSizeLimitExceededException", "10 GB", Unavailable, "tenure gc"),
         (400, "TransactionConflictException", "conflict", Unavailable, "transaction is under way"),
         (
