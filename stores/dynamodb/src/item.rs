@@ -163,14 +163,21 @@ pub(crate) fn fences(item: &Item) -> Vec<Fence> {
     terms.filter_map(fence).collect()
 }
 
-/// The key that an item has in its RANGE attribute.
-pub(crate) fn key(item: &Item) -> Result<Key, StoreError> {
-    match item.get(KEY) {
-        Some(AttributeValue::S(key)) => Key::new(key).map_err(|error| {
-            StoreError::foreign(format!("an item has a key that is none ({error}); delete that item by hand"))
-        }),
-        _ => Err(StoreError::foreign("an item has no key; is this table tenure's?")),
-    }
+/// The key that an item has in its RANGE attribute; or why that is none, with all that names the item.
+pub(crate) fn key(item: &Item) -> Result<Key, String> {
+    let text = |name| match item.get(name) {
+        Some(AttributeValue::S(text)) => Some(text),
+        _ => None,
+    };
+    let (Some(partition), Some(key)) = (text(NAMESPACE), text(KEY)) else {
+        return Err("an item has no key; is this table tenure's?".to_owned());
+    };
+    Key::new(key).map_err(|error| {
+        format!(
+            "the item with the namespace {partition:?} and the key {key:?} is no record, and no listing gets past it ({error}); delete that \
+             item by hand"
+        )
+    })
 }
 
 #[cfg(test)]

@@ -76,7 +76,9 @@
 //! - Records deleted by hand, or by a TTL that you switch on over an attribute of your own. The next fence begins at its
 //!   acquirer's wall time, so it is higher all the same where clocks are sane. tenure itself has no TTL attribute,
 //!   so no live lease is ever hit; `tenure gc` removes old vacant records.
-//! - Items damaged or written by others: `Foreign`, and never written over. Listings show them with the reason.
+//! - Items damaged or written by others: `Foreign`, and never written over. Listings show them with the reason. Only an item
+//!   whose RANGE key has over 512 bytes, which is no key of tenure's, ends each listing that covers it. The error names table, namespace
+//!   and key: delete that item by hand.
 //!
 //! # What it does not
 //!

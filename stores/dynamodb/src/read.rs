@@ -78,7 +78,8 @@ async fn batch_get(
 }
 
 pub(crate) fn listed(inner: &TableClient, item: &Item) -> Result<Listed, StoreError> {
-    let key = item::key(item)?;
+    // It stands for no lease, as nobody can ask for that key; but listings hide nothing.
+    let key = item::key(item).map_err(|reason| StoreError::foreign(format!("{}: {reason}", inner.place)))?;
     let stored = inner.stored(&key, item);
     Ok(Listed { key, stored })
 }

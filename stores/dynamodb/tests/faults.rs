@@ -6,7 +6,7 @@
 //! nothing is unknown; what a batch leaves unprocessed
 //! is asked for again, within bounds; a batch of writes that failed in part says so, and one of which any may have taken effect, whatever
 //! else failed; a vacant record of
-//! which any attribute was changed by hand is not written over, but told.
+//! which any attribute was changed by hand is not written over, but told; an item whose key is none is named by the listings that it ends.
 
 #![allow(
     clippy::unwrap_used,
@@ -394,4 +394,21 @@ async fn a_vacant_record_that_was_changed_by_hand_is_told_and_not_written_over()
         }
         assert_eq!(get().send().await.unwrap().item, before, "{what}");
     }
+}
+
+#[tokio::test]
+async fn an_item_whose_key_is_none_is_named_by_the_listings_that_it_ends() {
+    let (namespace, long) = (unique("long"), "k".repeat(600));
+    let store = store_by(client(&endpoint()), TABLE, &namespace).await;
+    let plain = tenure_dynamodb_testkit::plain();
+    let put = plain.put_item().table_name(TABLE);
+    let put = put.item("namespace", AttributeValue::S(namespace.clone()));
+    put.item("key", AttributeValue::S(long.clone())).send().await.unwrap();
+    let error = store.list("", None, 10).await.unwrap_err();
+    let text = error.to_string();
+    assert_eq!(error.kind(), ErrorKind::Foreign, "{text}");
+    for part in [TABLE, &namespace, &long, "delete that item by hand"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert_eq!(store.list("j", None, 10).await, Ok(vec![]), "what does not cover it goes on");
 }
