@@ -161,6 +161,12 @@ impl TableTheoryOptions {
         self.skew
     }
 
+    /// The attribute by which DynamoDB is to delete items some time after their end; none if they don't have it.
+    #[must_use]
+    pub fn ttl_attribute(&self) -> Option<&str> {
+        self.buffer().map(|_| &*self.names.ttl)
+    }
+
     /// How long after its end DynamoDB may delete an item, in seconds; none if it never does.
     pub(crate) fn buffer(&self) -> Option<u64> {
         let buffer = self.ttl_buffer.as_secs();
@@ -347,7 +353,9 @@ mod tests {
     fn a_buffer_of_nothing_is_no_ttl() {
         let options = TableTheoryOptions::new("jobs");
         assert_eq!(options.buffer(), Some(3600));
+        assert_eq!(options.ttl_attribute(), Some("ttl"));
         assert_eq!(options.clone().ttl(false).buffer(), None);
+        assert_eq!(options.clone().ttl(false).ttl_attribute(), None);
         assert_eq!(options.ttl_buffer(Duration::from_millis(999)).buffer(), None);
     }
 }

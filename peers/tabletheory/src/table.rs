@@ -59,7 +59,7 @@ impl Offsets {
 
 impl Manager {
     /// Makes a table with the keys that the options name, billed on demand, and waits until it can be used. False if there was
-    /// one of that name already, which is left as it is. Items of dead holders are deleted a while after their leases: the new
+    /// one of that name already, which is left as it is ([`Manager::deletes_by`] tells whether its time to live is on). Items of dead holders are deleted a while after their leases: the new
     /// table's time to live is switched on, by the attribute that the options name, unless they leave it out.
     ///
     /// # Errors
@@ -71,8 +71,7 @@ impl Manager {
         options.check()?;
         let service = Service::connect(&options.place, options.layout()).await?;
         let is_new = service.create().await?;
-        if is_new && options.buffer().is_some() {
-            let attribute = &options.names.ttl;
+        if let Some(attribute) = options.ttl_attribute().filter(|_| is_new) {
             // Another call would find the table, and leave it as it is.
             service.delete_by(attribute).await.map_err(|error| {
                 error.about(format_args!(
@@ -81,6 +80,17 @@ impl Manager {
             })?;
         }
         Ok(is_new)
+    }
+
+    /// The attribute by which the service deletes items of dead holders (`DescribeTimeToLive`); none while the table's time to live is off.
+    ///
+    /// # Errors
+    /// Those of the service.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn deletes_by(&self) -> Result<Option<String>, StoreError> {
+        self.calls().service.deleted_by().await
     }
 
     /// Asks the service for its time (`DescribeTable`) again and again for a second, and compares the wall clock with that. A gap

@@ -145,5 +145,25 @@ async fn a_new_table_deletes_items_by_the_attribute_that_the_options_name() {
         let rule = asked.time_to_live_description.unwrap();
         assert_eq!(rule.attribute_name(), attribute);
         assert!(!Manager::create_table(&options).await.unwrap(), "one that is there stays as it is");
+        let manager =
+            Manager::open(options.clone(), crate::support::clock(), crate::support::token).await.unwrap();
+        assert_eq!(manager.deletes_by().await.unwrap().as_deref(), attribute);
+        assert_eq!(options.ttl_attribute(), attribute);
     }
+}
+
+#[tokio::test]
+async fn a_new_table_deletes_items_though_the_first_look_at_it_fails() {
+    use tenure_dynamodb_testkit::stub::{Fate, Stub};
+    let table = unique("tt-shaky");
+    let is_first = std::sync::atomic::AtomicBool::new(true);
+    let stub = Stub::start(move |action, _| {
+        let fails = action == "DescribeTable" && is_first.swap(false, std::sync::atomic::Ordering::SeqCst);
+        if fails { Fate::RequestLost } else { Fate::Through }
+    })
+    .await;
+    let place = tenure_dynamodb_testkit::config(&table).endpoint(&stub.endpoint);
+    assert!(Manager::create_table(&TableTheoryOptions::at(place)).await.unwrap());
+    let asked = crate::support::plain().describe_time_to_live().table_name(&table).send().await.unwrap();
+    assert_eq!(asked.time_to_live_description.unwrap().attribute_name(), Some("ttl"));
 }

@@ -164,6 +164,17 @@ impl Service {
         table::delete_by(&self.client, &self.place, attribute).await
     }
 
+    /// The attribute by which the service deletes items (`DescribeTimeToLive`); none while the table's time to live is off.
+    ///
+    /// # Errors
+    /// Those of the service.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn deleted_by(&self) -> Result<Option<String>, StoreError> {
+        table::deleted_by(&self.client, &self.place).await
+    }
+
     /// What an error means to the caller: `Unknown` where a write may have taken effect.
     #[must_use]
     pub fn failed<E>(&self, call: Call, error: SdkError<E, HttpResponse>) -> StoreError

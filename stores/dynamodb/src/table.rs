@@ -6,7 +6,7 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::primitives::DateTime;
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, KeySchemaElement, KeyType, MultiRegionConsistency, ScalarAttributeType,
-    TableDescription, TableStatus, TimeToLiveSpecification,
+    TableDescription, TableStatus, TimeToLiveDescription, TimeToLiveSpecification, TimeToLiveStatus,
 };
 use std::time::Duration;
 use tenure_core::StoreError;
@@ -131,10 +131,22 @@ pub(crate) async fn delete_by(
     request.send().await.map(drop).map_err(|error| failed(place, Call::Write, error))
 }
 
+/// The attribute by which the service deletes items; none while that is off.
+pub(crate) async fn deleted_by(client: &Client, place: &TableLocation) -> Result<Option<String>, StoreError> {
+    use TimeToLiveStatus::{Enabled, Enabling};
+    let answer = client.describe_time_to_live().table_name(&place.table).send().await;
+    let rule = answer.map_err(|error| failed(place, Call::Read, error))?.time_to_live_description;
+    let is_on = |rule: &TimeToLiveDescription| matches!(rule.time_to_live_status(), Some(Enabled | Enabling));
+    Ok(rule.filter(is_on).and_then(|rule| rule.attribute_name))
+}
+
 async fn await_active(client: &Client, place: &TableLocation) -> Result<(), StoreError> {
     /// AWS takes some seconds as a rule.
     const LOOKS: usize = 120;
     const PAUSE: Duration = Duration::from_secs(1);
+    /// More of them in a row are no passing moment.
+    const FAILURES: usize = 5;
+    let mut failures = 0;
     for _ in 0..LOOKS {
         let answer = client.describe_table().table_name(&place.table).send().await;
         let status = match answer {
@@ -143,8 +155,18 @@ async fn await_active(client: &Client, place: &TableLocation) -> Result<(), Stor
             Err(error) if error.as_service_error().is_some_and(|e| e.is_resource_not_found_exception()) => {
                 None
             }
-            Err(error) => return Err(failed(place, Call::Read, error)),
+            Err(error) => {
+                let error = failed(place, Call::Read, error);
+                failures += 1;
+                // Whoever has made the table is to go on with it: the next run would find it there, and leave it as it is.
+                if !error.is_passing() || failures > FAILURES {
+                    return Err(error);
+                }
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
         };
+        failures = 0;
         if status.is_some_and(|status| status != TableStatus::Creating) {
             return Ok(());
         }

@@ -7,9 +7,9 @@ use crate::text::{brief, count, date, escaped};
 use crate::work::fleet::is_of_tenure;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tenure::Clock;
 use tenure::clock::{boottime, system, uuid};
 use tenure::dynamodb::Dialect;
+use tenure::{Clock, StoreError};
 use tenure_kcl as kcl;
 use tenure_tabletheory as tabletheory;
 
@@ -121,9 +121,13 @@ async fn locks(rest: &str, create: bool, findings: &mut Findings) -> Result<Vec<
     let margin = options.margin();
     let clock: Arc<dyn Clock> = system();
     let is_new = create && tabletheory::Manager::create_table(&options).await?;
+    let attribute = options.ttl_attribute().map(str::to_owned);
     let manager = tabletheory::Manager::open(options, Arc::clone(&clock), uuid).await?;
     findings.add_commands();
     add_table(findings, is_new);
+    if let Some(attribute) = attribute {
+        add_time_to_live(&attribute, manager.deletes_by().await, findings);
+    }
     let began = boottime();
     let gap = manager.clock_gap().await?;
     let took = boottime().saturating_sub(began);
@@ -156,9 +160,27 @@ async fn locks(rest: &str, create: bool, findings: &mut Findings) -> Result<Vec<
     ])
 }
 
+/// Whether the service deletes items by this attribute: only whoever makes a table switches that on.
+fn add_time_to_live(attribute: &str, found: Result<Option<String>, StoreError>, findings: &mut Findings) {
+    let (grade, text) = match found {
+        Ok(Some(found)) if found == attribute => {
+            (Grade::Ok, format!("items of dead holders are deleted, by the attribute {attribute:?}"))
+        }
+        Ok(found) => {
+            let state =
+                found.map_or_else(|| "off".to_owned(), |found| format!("on by another attribute, {found:?}"));
+            let remedy = format!("items of dead holders stay; switch it on by the attribute {attribute:?}");
+            (Grade::Note, format!("it is {state}, so that {remedy}"))
+        }
+        Err(error) => (Grade::Note, format!("can't be told: {error}")),
+    };
+    findings.add(grade, "time to live", text);
+}
+
 #[cfg(test)]
 mod tests {
-    //! Plan: the KCL's leader is named, with a warning if it is a worker of tenure beside others; ids are told apart.
+    //! Plan: the KCL's leader is named, with a warning if it is a worker of tenure beside others; ids are told apart; a table that keeps
+    //! items of dead holders is told.
     use super::*;
 
     const OURS: &str = "consumer/host-1-4711-0c9f3c3e-8f0e-4a53-9d6b-6f5b0f6f0a11";
@@ -183,6 +205,25 @@ mod tests {
         for other in ["", "kcl-a", uuid, &format!("10.0.0.7:{uuid}"), &OURS.replace("4711", "x"), &OURS[..50]]
         {
             assert!(!is_of_tenure(other), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_table_that_keeps_items_of_dead_holders_is_told() {
+        let told = |found| {
+            let mut findings = Findings::default();
+            add_time_to_live("ttl", found, &mut findings);
+            let [(grade, text)] = &findings.told()[..] else { panic!("one finding") };
+            (*grade, text.to_string())
+        };
+        assert_eq!(told(Ok(Some("ttl".into()))).0, Grade::Ok);
+        for (found, says) in [
+            (Ok(None), "it is off"),
+            (Ok(Some("expires".into())), "another attribute, \"expires\""),
+            (Err(StoreError::invalid("access denied")), "access denied"),
+        ] {
+            let (grade, text) = told(found);
+            assert!(grade == Grade::Note && text.contains(says), "{text}");
         }
     }
 }
