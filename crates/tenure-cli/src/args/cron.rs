@@ -10,8 +10,9 @@ use std::time::Duration;
 /// Any number of processes run `cron` with the same SCHEDULE and KEY, and at each tick one of them runs CMD. Ticks are named by the time that
 /// they are scheduled for, in UTC, so clocks that differ do no harm: a host that is late finds that the tick has run. CMD runs once at
 /// most for each tick. If its host dies in the middle that tick is over, unless with --at-least-once. A tick that comes while an
-/// earlier one runs is skipped by other hosts (with --at-least-once, waited for); the host of that one runs the last such tick when it is
-/// done, if it is less than a minute late.
+/// earlier one runs waits for that: until the next tick is due, or it is a minute late (with --missed run, however late; with --at-least-once,
+/// for ever). If the earlier one ends or is cut off by then, one of the hosts runs the last tick that is due. What is left out is a line on
+/// standard error.
 ///
 /// What ran when, and how it ended, is in the record once/KEY: see `show`. An exit status of 0 is an end that is well. `cron` itself ends with 0 whatever
 /// became of its ticks: each failed one is a line on standard error.
@@ -21,7 +22,7 @@ use std::time::Duration;
 #[derive(Debug, Parser)]
 pub(crate) struct CronArgs {
     /// When: minute, hour, day of the month, month and day of the week, as cron(8) has it, in UTC; with a field for seconds before them, and then
-    /// one for the year after them if need be, or @hourly, @daily, @weekly, @monthly, @yearly
+    /// one for the year after them if need be, or @hourly, @daily (@midnight), @weekly, @monthly, @yearly
     pub(crate) schedule: String,
     /// The name of what runs: 1 to 507 bytes of UTF-8. A key has one schedule
     pub(crate) key: OsString,

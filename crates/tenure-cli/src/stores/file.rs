@@ -23,6 +23,19 @@ impl FileWatch {
         self.0.as_ref().is_some_and(|(path, opened)| identity(path).as_ref() != Some(opened))
     }
 
+    /// What comes of `work`, unless the file has been gone for so long before.
+    pub(crate) async fn unless_gone<T>(
+        &self,
+        span: Duration,
+        work: impl Future<Output = T>,
+    ) -> Result<T, Failure> {
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            failure = self.gone(span) => Err(failure),
+        }
+    }
+
     /// Waits until it has been gone for so long: it may be put back. For ever where it is not. Cancel safe.
     pub(crate) async fn gone(&self, span: Duration) -> Failure {
         const OFTEN: Duration = Duration::from_millis(50);
