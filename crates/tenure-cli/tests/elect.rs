@@ -260,6 +260,20 @@ fn leader_follows() {
 }
 
 #[test]
+fn who_follows_for_nobody_ends() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["run", "other", "--", "true"]).code, 0);
+    let (read, write) = std::io::pipe().unwrap();
+    let mut command = bench.tenure(&["leader", "k", "--follow"]);
+    let mut follows = Process::from(command.stdout(write).stderr(Stdio::null()).spawn().unwrap());
+    drop(command);
+    let mut line = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(read), &mut line).unwrap();
+    assert!(line.ends_with(" - -\n"), "{line}");
+    assert_eq!(follows.wait(), 0);
+}
+
+#[test]
 fn bad_input_is_told_before_anything_is_done() {
     let bench = Bench::new();
     let cases: [(&[&str], i32, &str); 5] = [

@@ -95,6 +95,13 @@ impl Outage {
         last.find(|(at, _)| is_recent(*at)).map(|(_, text)| text.clone())
     }
 
+    /// For how long nothing could be read, until now.
+    pub(crate) fn unread(&self) -> Duration {
+        let calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let failing = calls[AccessKind::Reading as usize].failing.as_ref();
+        failing.map_or(Duration::ZERO, |failing| boottime().saturating_sub(failing.since))
+    }
+
     /// Whether a refusal may pass: whoever was let in before is let in again, once a password or a right that is being changed is right again.
     pub(crate) fn may_pass(&self, error: &StoreError) -> bool {
         // What was asked is wrong, and stays so.

@@ -3,6 +3,7 @@
 pub(crate) mod hook;
 #[cfg(feature = "less")]
 mod less;
+pub(crate) mod watch;
 
 use crate::config::{self, WaitLimit};
 use crate::exit::{self, Failure};
@@ -21,6 +22,7 @@ use crate::verbs::waiting::told;
 use hook::{Hook, LeaderInfo};
 use std::time::Duration;
 use tenure::{AcquireError, Key, Leases};
+use watch::LeaderWatch;
 
 pub(crate) async fn elect(url: &Url, mut plan: config::ElectConfig) -> Result<u8, Failure> {
     let found = process::find(&plan.term.command.program)?;
@@ -41,12 +43,10 @@ pub(crate) async fn elect(url: &Url, mut plan: config::ElectConfig) -> Result<u8
     let leases = leases.store_patience(Duration::MAX).start()?;
     let following = match on_change {
         Some(command) => {
-            let observer = leases.candidate().key(term.key.as_str()).observe()?;
+            let watch = LeaderWatch::start(&leases, &term.key, &outage, term.ttl)?;
             let hook = Hook::start(command, term.key.clone(), leases.holder().as_str().to_owned())?;
-            Some(hook.follow(observer.changes(), move |status| {
-                // It ends with its observer.
-                let _observed = &observer;
-                let leader = status.leader.as_ref()?;
+            Some(hook.follow(watch, |leader| {
+                let leader = leader.as_ref()?;
                 Some(LeaderInfo { id: leader.holder.as_str().to_owned(), fence: Some(leader.fence) })
             }))
         }
@@ -58,12 +58,9 @@ pub(crate) async fn elect(url: &Url, mut plan: config::ElectConfig) -> Result<u8
             lock.acquire().await
         });
         let keys = [&term.key];
-        let guard = tokio::select! {
-            biased;
-            got = told(&leases, &keys, WaitLimit::Forever, acquired) => got?,
-            // Whoever holds nothing, and never will, is better started anew.
-            failure = file.gone(term.ttl) => return Err(failure),
-        };
+        // Whoever holds nothing, and never will, is better started anew.
+        let acquired = told(&leases, &keys, WaitLimit::Forever, acquired);
+        let guard = file.unless_gone(term.ttl, acquired).await??;
         Ok(NativeLease { guard, outage: &outage, ttl: term.ttl, kept: LeastTime::default() })
     };
     let will = || Will::of(url, &leases, [term.key.as_str()].into_iter());

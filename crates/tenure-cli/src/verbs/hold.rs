@@ -5,6 +5,7 @@ use crate::exit::{self, Failure};
 use crate::output;
 use crate::output::lines::OutputQueue;
 use crate::stores::away::opened;
+use crate::stores::file::FileWatch;
 use crate::stores::{Missing, Url};
 use crate::supervise::lease::ReleaseEnd;
 use crate::supervise::outage::Outage;
@@ -28,9 +29,10 @@ pub(crate) async fn hold(url: &Url, plan: config::HoldConfig) -> Result<u8, Fail
     let store = opened(plan.await_store, async || url.open(Missing::Create, clock.clone()).await);
     let store = signals.unless(store).await??;
     let outage = Outage::new(plan.patience != WaitLimit::Try);
-    let leases = Leases::builder(outage.watch(store)).clock(clock).store_patience(Duration::MAX).start()?;
+    let (store, file) = (outage.watch(store), url.watch());
+    let leases = Leases::builder(store).clock(clock).store_patience(Duration::MAX).start()?;
     let input = input_ends()?;
-    let result = held(&leases, &plan, input, &outage, &mut signals).await;
+    let result = held(&leases, &plan, input, (&outage, &file), &mut signals).await;
     signals.farewell(&result, plan.ttl, leases.stop()).await;
     result
 }
@@ -67,7 +69,7 @@ async fn held(
     leases: &Leases,
     plan: &config::HoldConfig,
     mut input: oneshot::Receiver<()>,
-    outage: &Outage,
+    (outage, file): (&Outage, &FileWatch),
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
     let mut lock = leases.lock(plan.key.as_str()).ttl(plan.ttl).metadata(plan.about.metadata());
@@ -82,9 +84,9 @@ async fn held(
         }
     };
     let keys = [&plan.key];
-    let acquired = told(leases, &keys, plan.patience, acquired);
+    let acquired = file.unless_gone(plan.ttl, told(leases, &keys, plan.patience, acquired));
     let acquired = tokio::select! {
-        acquired = signals.unless(acquired) => acquired?,
+        acquired = signals.unless(acquired) => acquired??,
         // Nobody wants it any more. A try is over soon, and says more.
         _ = &mut input, if plan.patience != WaitLimit::Try => {
             let text = format!("{}: standard input ended before the lease was had", plan.key);

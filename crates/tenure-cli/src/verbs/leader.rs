@@ -7,9 +7,12 @@ use crate::exit::{self, Failure};
 use crate::output;
 use crate::output::json::fields;
 use crate::output::view::{Sessions, State};
-use crate::stores::Url;
+use crate::stores::{Missing, Url};
+use crate::supervise::outage::Outage;
 use crate::supervise::signals::Signals;
 use crate::text::date;
+use crate::verbs::elect::hook::Changes;
+use crate::verbs::elect::watch::LeaderWatch;
 use serde_json::json;
 use std::time::Duration;
 use tenure::election::Leader;
@@ -21,10 +24,10 @@ pub(crate) async fn leader(url: &Url, typed: &args::LeaderArgs) -> Result<u8, Fa
     if let Some(place) = url.of_less()? {
         return of_less(&place, &key, typed).await;
     }
-    let leases = super::open_to_look(url).await?;
     if typed.follow {
-        return follow(&leases, &key, typed.json).await;
+        return follow(url, &key, typed.json).await;
     }
+    let leases = super::open_to_look(url).await?;
     let leader = present(&leases, &key).await?;
     if typed.json {
         output::json(&document(&leases, &key, leader.as_ref()))?;
@@ -67,22 +70,37 @@ async fn present(leases: &Leases, key: &Key) -> Result<Option<Leader>, Failure> 
     }
 }
 
-async fn follow(leases: &Leases, key: &Key, as_json: bool) -> Result<u8, Failure> {
+async fn follow(url: &Url, key: &Key, as_json: bool) -> Result<u8, Failure> {
+    /// For how long a leader is believed in that can't be seen: no ttl was typed.
+    const BELIEVED: Duration = Duration::from_secs(10);
+    /// Between two looks at whether anybody reads this.
+    const OFTEN: Duration = Duration::from_millis(500);
     let mut signals = Signals::listen()?;
+    let clock = tenure::clock::system();
+    let store = signals.unless(url.open(Missing::Look, clock.clone())).await??;
+    let (outage, file) = (Outage::new(true), url.watch());
+    let leases = &Leases::builder(outage.watch(store)).clock(clock).start()?;
     let mut last = signals.unless(present(leases, key)).await??;
-    let observer = leases.candidate().key(key.as_str()).observe()?;
-    let mut changes = observer.changes();
+    let mut watch = LeaderWatch::start(leases, key, &outage, BELIEVED)?;
     print(leases, key, last.as_ref(), as_json)?;
+    let gone = file.gone(super::GONE);
+    tokio::pin!(gone);
     loop {
         tokio::select! {
             signal = signals.next() => return Err(Failure::by_signal(signal)),
-            changed = changes.changed() => {
-                if changed.is_err() {
+            failure = &mut gone => return Err(failure),
+            goes_on = watch.goes_on() => {
+                if !goes_on {
                     return Err(Failure::new(exit::INTERNAL, "the observer has ended"));
                 }
             }
+            () = tokio::time::sleep(OFTEN) => {}
         }
-        let leader = changes.get_and_update().leader;
+        // As in `tenure leader KEY --follow | head -1`.
+        if output::is_unread() {
+            return Err(Failure::silent(exit::OK));
+        }
+        let leader = watch.latest();
         if leader != last {
             print(leases, key, leader.as_ref(), as_json)?;
             last = leader;

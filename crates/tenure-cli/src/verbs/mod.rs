@@ -56,7 +56,11 @@ pub(crate) use wait::wait;
 use crate::exit::Failure;
 use crate::stores::{Missing, Url};
 use std::sync::Arc;
+use std::time::Duration;
 use tenure::{Clock, Leases};
+
+/// For how long the file of a store may be gone while somebody looks at it, who has no ttl.
+const GONE: Duration = Duration::from_secs(2);
 
 /// Leases on a store that is there already.
 async fn open(url: &Url) -> Result<Leases, Failure> {

@@ -3,6 +3,7 @@
 use crate::config::{self, HoldKind, WaitLimit};
 use crate::exit::Failure;
 use crate::stores::away::opened;
+use crate::stores::file::FileWatch;
 use crate::stores::{Missing, Url};
 use crate::supervise::command::{CommandInput, attend};
 use crate::supervise::lease::{ExclusiveLease, LeastTime, NativeAll, NativeLease};
@@ -44,7 +45,7 @@ pub(crate) async fn run(url: &Url, mut plan: config::RunConfig) -> Result<u8, Fa
     let store = store.and_then(|opened| opened).inspect_err(|_| policy.watchdogs.dismiss())?;
     // Who only tries is told with the refusal.
     let outage = Outage::new(plan.patience != WaitLimit::Try);
-    let store = outage.watch(store);
+    let (store, file) = (outage.watch(store), url.watch());
     let leases = Leases::builder(store)
         .holder(holder)
         .session_ttl(plan.ttl)
@@ -62,7 +63,7 @@ pub(crate) async fn run(url: &Url, mut plan: config::RunConfig) -> Result<u8, Fa
         let keys = keys.chain(&semaphore).map(tenure::Key::as_str);
         policy.watchdogs.bequeath(Will::of(url, &leases, keys));
     }
-    let result = under_lease(&leases, &plan, about, &outage, &policy, &mut signals).await;
+    let result = under_lease(&leases, &plan, about, (&outage, &file), &policy, &mut signals).await;
     // Whatever is still on its way, such as a claim that nobody waits for any more, is given back.
     signals.farewell(&result, plan.ttl, leases.stop()).await;
     result
@@ -72,7 +73,7 @@ async fn under_lease(
     leases: &Leases,
     plan: &config::RunConfig,
     about: Metadata,
-    outage: &Outage,
+    (outage, file): (&Outage, &FileWatch),
     policy: &Policy,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
@@ -88,7 +89,7 @@ async fn under_lease(
             }
         };
         let acquired = told(leases, &keys, plan.patience, acquired);
-        let acquired = signals.unless(beside_a_watchdog(plan, acquired, outage, policy)).await;
+        let acquired = signals.unless(beside_a_watchdog(plan, acquired, (outage, file), policy)).await;
         let guards = had(leases, plan, &keys, policy, acquired).await?;
         let kept = LeastTime::from_now(plan.at_least);
         return run_under(plan, NativeAll::new(guards, outage, plan.ttl, kept), policy, signals).await;
@@ -109,7 +110,7 @@ async fn under_lease(
     let semaphore =
         if plan.hold == HoldKind::Lease { None } else { tenure::permits::key(plan.key.as_str()).ok() };
     let keys = [semaphore.as_ref().unwrap_or(&plan.key)];
-    let acquired = signals.unless(beside_a_watchdog(plan, acquired, outage, policy)).await;
+    let acquired = signals.unless(beside_a_watchdog(plan, acquired, (outage, file), policy)).await;
     let guard = had(leases, plan, &keys, policy, acquired).await?;
     let kept = LeastTime::from_now(plan.at_least);
     run_under(plan, NativeLease { guard, outage, ttl: plan.ttl, kept }, policy, signals).await
@@ -120,7 +121,7 @@ async fn under_lease(
 async fn beside_a_watchdog<T>(
     plan: &config::RunConfig,
     acquired: impl Future<Output = Result<T, AcquireError>>,
-    outage: &Outage,
+    (outage, file): (&Outage, &FileWatch),
     policy: &Policy,
 ) -> Result<Result<T, AcquireError>, Failure> {
     if let WaitLimit::Within(_) = plan.patience {
@@ -139,7 +140,8 @@ async fn beside_a_watchdog<T>(
     }
     match early {
         Some(acquired) => Ok(acquired),
-        None => Ok(acquired.await),
+        // Whoever waits for what nobody else can see is better started anew.
+        None => file.unless_gone(plan.ttl, acquired).await,
     }
 }
 

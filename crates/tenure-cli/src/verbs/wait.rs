@@ -21,6 +21,7 @@ pub(crate) async fn wait(url: &Url, typed: &args::WaitArgs) -> Result<u8, Failur
     let mut signals = Signals::listen()?;
     let clock = tenure::clock::system();
     let store = signals.unless(url.open(Missing::Look, clock.clone())).await??;
+    let file = url.watch();
     let leases = Leases::builder(Outage::new(true).watch(store)).clock(clock).start()?;
     let keys = [&key];
     // Why the last look failed, if it did.
@@ -41,8 +42,10 @@ pub(crate) async fn wait(url: &Url, typed: &args::WaitArgs) -> Result<u8, Failur
             told(&leases, &keys, WaitLimit::Forever, wanted).await
         }
     };
-    let Some(most) = typed.timeout else { return signals.unless(wanted).await? };
-    match signals.unless(tokio::time::timeout(most, wanted)).await? {
+    // What nobody else can see is waited for in vain.
+    let wanted = file.unless_gone(super::GONE, wanted);
+    let Some(most) = typed.timeout else { return signals.unless(wanted).await?? };
+    match signals.unless(tokio::time::timeout(most, wanted)).await?.map(Result::flatten) {
         Ok(ended) => ended,
         Err(_) => {
             if let Some(failure) = trouble.take() {
