@@ -1,6 +1,7 @@
 //! The user's signals: the first INT, TERM or HUP asks for a clean stop, the second for one at once. Others go to the command.
 //!
-//! Whoever signals a process and its group, as `timeout` does, sends two of a kind at about the same time, and means one.
+//! Whoever signals a process and its group, as `timeout` does, sends two of a kind at about the same time, and means one. So does whoever sends
+//! TERM and HUP, as systemd does to the shells of a session that ends.
 
 use super::ignored::IgnoredSignals;
 use super::process::ProcessGroup;
@@ -23,11 +24,11 @@ pub(crate) struct Signals {
     put_back: Option<i32>,
 }
 
-/// The last signal, and when it came.
+/// When the last signal came.
 #[derive(Default)]
-struct Last(Option<(i32, Duration)>);
+struct Last(Option<Duration>);
 
-/// Two of a kind that come within this time are one.
+/// Two of them that come within this time are one, of whatever kind.
 const AT_ONCE: Duration = Duration::from_millis(50);
 
 impl Signals {
@@ -110,7 +111,7 @@ impl Signals {
                 std::task::Poll::Pending
             })
             .await;
-            if self.last.is_new(number, boottime()) {
+            if self.last.is_new(boottime()) {
                 return number;
             }
         }
@@ -118,12 +119,12 @@ impl Signals {
 }
 
 impl Last {
-    /// Whether this one is not the same as the last, told once more.
-    fn is_new(&mut self, number: i32, now: Duration) -> bool {
-        if self.0.is_some_and(|(last, at)| last == number && now.saturating_sub(at) < AT_ONCE) {
+    /// Whether this one is not the last wish, told once more.
+    fn is_new(&mut self, now: Duration) -> bool {
+        if self.0.is_some_and(|last| now.saturating_sub(last) < AT_ONCE) {
             return false;
         }
-        self.0 = Some((number, now));
+        self.0 = Some(now);
         true
     }
 }
@@ -169,11 +170,11 @@ mod tests {
     }
 
     #[test]
-    fn two_of_a_kind_at_about_the_same_time_are_one() {
+    fn two_at_about_the_same_time_are_one() {
         let mut last = Last::default();
-        let mut is_new = |number, ms| last.is_new(number, Duration::from_millis(ms));
-        assert!(is_new(15, 1000) && !is_new(15, 1001) && !is_new(15, 1049));
+        let mut is_new = |ms| last.is_new(Duration::from_millis(ms));
+        assert!(is_new(1000) && !is_new(1001) && !is_new(1049));
         // Nobody who goes on and on is left unheard.
-        assert!(is_new(15, 1050) && is_new(2, 1051) && is_new(15, 1052));
+        assert!(is_new(1050) && !is_new(1051));
     }
 }
