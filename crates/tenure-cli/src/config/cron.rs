@@ -55,7 +55,9 @@ pub(crate) struct Schedule(croner::Cron);
 
 impl Schedule {
     pub(crate) fn parse(text: &str) -> Result<Schedule, Failure> {
-        let parser = CronParser::builder().seconds(Seconds::Optional).build();
+        let text = if text.trim().eq_ignore_ascii_case("@midnight") { "@daily" } else { text };
+        let parser =
+            CronParser::builder().seconds(Seconds::Optional).dom_and_dow(is_of_both_days(text)).build();
         // The parser takes a list with a number that was forgotten for one without it.
         let parsed = match text.split_whitespace().any(has_gap) {
             true => Err("a list has a member that is empty".to_owned()),
@@ -96,6 +98,13 @@ const FIELDS: [(&str, &str); 7] = [
     ("day of the week", "0 to 7, where both are Sunday, or SUN to SAT"),
     ("year", "1 to 9999"),
 ];
+
+/// Whether a day has to fit both of its fields, and not one of them: cron(8) asks that where one of the two begins with `*`.
+fn is_of_both_days(text: &str) -> bool {
+    let fields: Vec<&str> = text.split_whitespace().collect();
+    let first = usize::from(fields.len() > 5) + 2;
+    [first, first + 2].iter().any(|n| fields.get(*n).is_some_and(|field| field.starts_with(['*', '?'])))
+}
 
 /// Whether a field is a list in which something is missing.
 fn has_gap(field: &str) -> bool {
@@ -146,6 +155,12 @@ mod tests {
             ("*/10 * * * * *", "2024-02-29T12:34:50Z", "2024-02-29T12:35:00Z"),
             ("@daily", "2024-02-29T00:00:00Z", "2024-03-01T00:00:00Z"),
             ("0 6 * * MON", "2024-02-26T06:00:00Z", "2024-03-04T06:00:00Z"),
+            // Both days count where one of them begins with a star, and either of them otherwise.
+            ("0 0 */2 * SAT", "2024-02-17T00:00:00Z", "2024-03-09T00:00:00Z"),
+            ("0 0 0 */100,1-7 * MON", "2024-02-05T00:00:00Z", "2024-03-04T00:00:00Z"),
+            ("0 0 1 * */5", "2023-12-01T00:00:00Z", "2024-03-01T00:00:00Z"),
+            ("0 0 5,6 * THU", "2024-02-29T00:00:00Z", "2024-03-05T00:00:00Z"),
+            ("@midnight", "2024-02-29T00:00:00Z", "2024-03-01T00:00:00Z"),
             ("0 0 0 1 1 * 2024,2030", "2024-01-01T00:00:00Z", "2030-01-01T00:00:00Z"),
             ("0 0 29 2 *", "2024-02-29T00:00:00Z", "2028-02-29T00:00:00Z"),
         ] {
