@@ -14,7 +14,8 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// `command`, for sh(1), without input.
 pub(crate) fn shell(command: &OsStr) -> Command {
     let mut shell = Command::new("sh");
-    shell.arg("-c").arg(command).stdin(Stdio::null());
+    // The address of TENURE_METRICS is taken, by us.
+    shell.arg("-c").arg(command).stdin(Stdio::null()).env_remove("TENURE_METRICS");
     shell
 }
 
@@ -37,4 +38,15 @@ pub(crate) fn run(hook: &mut Command, is_over: &AtomicBool) -> std::io::Result<(
         left = left.saturating_sub(STEP);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hook_does_not_find_the_address_at_which_we_listen() {
+        let hook = shell(OsStr::new("true"));
+        assert!(hook.get_envs().any(|(name, value)| name == "TENURE_METRICS" && value.is_none()));
+    }
 }
