@@ -72,8 +72,8 @@ pub(crate) struct RunArgs {
     /// running by itself, there is less: an eighth of the ttl at most
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
     pub(crate) grace: Duration,
-    /// Stop CMD when it has run for this long, as when the lease is being lost, with the whole grace period; the status is 76 then
-    /// [default: any]
+    /// Stop CMD when it has run for this long, as when the lease is being lost, with the whole grace period; the status is 76 then.
+    /// --on-acquire has as much time of its own, before that [default: any]
     #[arg(long, value_name = "TIME", value_parser = span)]
     pub(crate) max: Option<Duration>,
     /// Hold the lease for this long at least, also when CMD ends sooner: tenure ends then. For jobs on timers of

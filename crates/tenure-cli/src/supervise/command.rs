@@ -117,7 +117,8 @@ async fn attend_alone<T: ExclusiveLease>(
     signals: &mut Signals,
 ) -> Result<CommandEnd, Failure> {
     let (program, key) = (command.get_program().to_owned(), tenancy.lease().key().to_owned());
-    let (asked, status, stopped) = match see_all(tenancy.lease(), command, input, policy, signals).await {
+    let (step, seen) = see_all(tenancy.lease(), command, input, policy, signals).await;
+    let (asked, status, stopped) = match seen {
         Ok((CommandOutcome::Ended { status, stopped, left }, asked)) => {
             let told = |left| output::note(format!("CMD {left}, since the lease goes with CMD"));
             left.into_iter().for_each(told);
@@ -184,13 +185,14 @@ async fn attend_alone<T: ExclusiveLease>(
         Some(trouble) if !text.contains(&trouble) => format!("{text}: {trouble}"),
         _ => text,
     };
-    let stopped_since = |why: &str| format!("{key}: {why}; the command was stopped");
+    let stopped_since = |why: &str| format!("{key}: {why}; {}", step.end());
     match (asked, stopped, loss, status) {
         (Some(by), ..) => Err(Failure::asked(by)),
         (_, Some(Why::Revoked), ..) => Ok(CommandEnd::Withdrawn(stopped_since("the lease was withdrawn"))),
         (_, Some(Why::Overran), ..) => {
             let most = policy.at_most.map_or_else(String::new, |most| format!(" {}", brief(most)));
-            Ok(CommandEnd::Failed(stopped_since(&format!("it ran for longer than the{most} of --max"))))
+            let what = format!("{} ran for longer than the{most} of --max", step.name());
+            Ok(CommandEnd::Failed(stopped_since(&what)))
         }
         (_, Some(Why::Unwell), ..) => {
             let times = policy.check.as_ref().map_or(1, |check| check.failures);
@@ -220,6 +222,31 @@ fn found_lost(key: &str, status: u8) -> String {
     format!("{key}: the lease was lost while the command ran, as was found when it was to be given up{ended}")
 }
 
+/// What of a tenancy was seen to its end.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    /// The hook that comes before the command. If it fails, the command does not run.
+    OnAcquire,
+    Command,
+}
+
+impl Step {
+    fn name(self) -> &'static str {
+        match self {
+            Step::OnAcquire => "--on-acquire",
+            Step::Command => "it",
+        }
+    }
+
+    /// What has become of the command, where this step was stopped.
+    fn end(self) -> &'static str {
+        match self {
+            Step::OnAcquire => "the command was not run",
+            Step::Command => "the command was stopped",
+        }
+    }
+}
+
 /// As [`see`], after the hook that comes first. If that fails, it is what was seen.
 async fn see_all(
     lease: &impl Lease,
@@ -227,24 +254,24 @@ async fn see_all(
     input: CommandInput,
     policy: &Policy,
     signals: &mut Signals,
-) -> Result<(CommandOutcome, Option<Asked>), Asked> {
+) -> (Step, Result<(CommandOutcome, Option<Asked>), Asked>) {
     if let Some(hook) = &policy.hooks.on_acquire {
-        let seen = see(lease, hooks::shell(hook), CommandInput::Piped, policy, signals).await?;
-        match seen {
-            (CommandOutcome::Ended { status, stopped: None, left }, None) if status.success() => {
+        let seen = see(lease, hooks::shell(hook), CommandInput::Piped, policy, signals).await;
+        match &seen {
+            Ok((CommandOutcome::Ended { status, stopped: None, left }, None)) if status.success() => {
                 let remedy = "what is to run beside CMD, have CMD itself start";
                 let told = |left| output::note(format!("--on-acquire {left} before CMD starts; {remedy}"));
                 left.as_ref().into_iter().for_each(told);
             }
-            (CommandOutcome::Ended { status, stopped: None, .. }, None) => {
-                let status = shell_status(status);
+            Ok((CommandOutcome::Ended { status, stopped: None, .. }, None)) => {
+                let status = shell_status(*status);
                 output::note(format!("--on-acquire ended with {status}, so the command was not run"));
-                return Ok(seen);
+                return (Step::OnAcquire, seen);
             }
-            _ => return Ok(seen),
+            _ => return (Step::OnAcquire, seen),
         }
     }
-    see(lease, command, input, policy, signals).await
+    (Step::Command, see(lease, command, input, policy, signals).await)
 }
 
 /// Sees it to its end, which the user may ask for. An error if the user does not want to wait for that: the command was sent KILL,

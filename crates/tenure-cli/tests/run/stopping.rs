@@ -22,6 +22,29 @@ fn the_first_signal_stops_all_of_the_command_and_hands_the_lease_back() {
     }
 }
 
+/// As systemd does with SendSIGHUP=yes, which sessions of users have.
+#[test]
+fn term_and_hup_at_once_are_one_signal() {
+    let bench = Bench::new();
+    let script = "trap 'sleep 0.3; echo > saved; exit' TERM; echo $$ > pid; while :; do sleep 0.02; done";
+    let mut run = bench.start(&["run", "k", "--ttl", "60s", "--", "sh", "-c", script]);
+    bench.await_number("pid");
+    run.signal(Signal::SIGTERM);
+    run.signal(Signal::SIGHUP);
+    let status = run.wait();
+    assert!(bench.path("saved").exists() && [143, 129].contains(&status), "{status}");
+}
+
+/// A hook has the time of --max for itself, and the command is not blamed for it.
+#[test]
+fn a_hook_that_takes_longer_than_max_is_named() {
+    let bench = Bench::new();
+    let hook = ["--max", "300ms", "--on-acquire", "exec sleep 600"];
+    let ran = bench.run(&[&["run", "k"], &hook[..], &["--", "touch", "ran"]].concat());
+    let told = "--on-acquire ran for longer than the 300ms of --max; the command was not run";
+    assert!(ran.code == 76 && ran.err.contains(told) && !bench.path("ran").exists(), "{ran:?}");
+}
+
 #[test]
 fn a_command_that_ignores_term_is_killed_after_its_grace() {
     let bench = Bench::new();
