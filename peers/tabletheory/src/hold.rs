@@ -259,7 +259,7 @@ fn pause(left: Duration, failures: u32) -> Duration {
 fn patience(left: Duration) -> Duration {
     /// What a new connection and a request may take where nothing is wrong.
     const LEAST: Duration = Duration::from_millis(500);
-    (left / 4).max(LEAST)
+    (left / 2).max(LEAST)
 }
 
 #[cfg(test)]
@@ -289,6 +289,9 @@ mod tests {
                 attempts += 1;
             }
             assert!((2..20).contains(&attempts) && attempts >= most, "{ttl} s: {attempts}");
+            // A service that is slow, and answers, is waited for.
+            let left = Duration::from_secs(ttl) - Duration::from_millis(500);
+            assert!(patience(left - pause(left, 0)) > Duration::from_secs(ttl) / 4, "{ttl} s");
         }
     }
 }

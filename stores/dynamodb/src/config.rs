@@ -150,7 +150,7 @@ impl DynamoConfig {
     }
 
     /// How long one request may take: 10 ms to 60 s, 5 s unless said otherwise. What keeps a lease waits for less:
-    /// a sixth of its ttl, or on TableTheory's tables a quarter of what is left of it.
+    /// a sixth of its ttl, or on TableTheory's tables half of what is left of it.
     #[must_use]
     pub fn timeout(self, timeout: Duration) -> Self {
         DynamoConfig { timeout, ..self }

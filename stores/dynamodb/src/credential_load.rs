@@ -7,6 +7,8 @@ use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::future::ProvideCredentials as ProvidedCredentials;
 use aws_credential_types::provider::{ProvideCredentials, Result as Loaded, SharedCredentialsProvider};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::Mutex as AsyncMutex;
 use tokio::task::JoinHandle;
@@ -19,7 +21,33 @@ const LONGEST: Duration = Duration::from_secs(5);
 pub(crate) struct CredentialLoad {
     provider: SharedCredentialsProvider,
     /// What was begun, and not told to anybody yet.
-    under_way: AsyncMutex<Option<JoinHandle<Loaded>>>,
+    under_way: AsyncMutex<Option<Load>>,
+}
+
+#[derive(Debug)]
+struct Load {
+    task: JoinHandle<Loaded>,
+    /// Set once it has ended long ago: what it loaded may have been replaced since.
+    is_stale: Arc<AtomicBool>,
+}
+
+impl Load {
+    fn begin(provider: SharedCredentialsProvider) -> Load {
+        let is_stale = Arc::<AtomicBool>::default();
+        let ages = Arc::clone(&is_stale);
+        let task = tokio::spawn(async move {
+            let loaded = tokio::time::timeout(LONGEST, provider.provide_credentials()).await;
+            tokio::spawn(async move {
+                tokio::time::sleep(LONGEST).await;
+                ages.store(true, Ordering::Relaxed);
+            });
+            // The last ones that are known may still do, as where the SDK gives a load up.
+            loaded.unwrap_or_else(|_| {
+                provider.fallback_on_interrupt().ok_or_else(|| CredentialsError::provider_timed_out(LONGEST))
+            })
+        });
+        Load { task, is_stale }
+    }
 }
 
 impl CredentialLoad {
@@ -29,15 +57,9 @@ impl CredentialLoad {
 
     async fn join(&self) -> Loaded {
         let mut under_way = self.under_way.lock().await;
-        let load = under_way.get_or_insert_with(|| {
-            let provider = self.provider.clone();
-            let load = async move { provider.provide_credentials().await };
-            tokio::spawn(async {
-                let loaded = tokio::time::timeout(LONGEST, load).await;
-                loaded.unwrap_or_else(|_| Err(CredentialsError::provider_timed_out(LONGEST)))
-            })
-        });
-        let ended = load.await;
+        under_way.take_if(|load| load.is_stale.load(Ordering::Relaxed));
+        let load = under_way.get_or_insert_with(|| Load::begin(self.provider.clone()));
+        let ended = (&mut load.task).await;
         *under_way = None;
         match ended {
             Ok(loaded) => loaded,
@@ -65,8 +87,7 @@ impl ProvideCredentials for CredentialLoad {
 mod tests {
     //! Plan: a load outlasts requests that are dropped, and is made once; what failed, is silent, or lost its runtime, is made anew.
     use super::*;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
     use tokio::time::timeout;
 
     /// Takes a second; but the first load may have another end.
@@ -123,6 +144,11 @@ mod tests {
         tokio::time::sleep(HALF * 3).await;
         assert!(timeout(HALF, load.provide_credentials()).await.unwrap().is_ok());
         assert_eq!(begun.load(Ordering::SeqCst), 2);
+        // But not for long.
+        assert!(timeout(HALF, load.provide_credentials()).await.is_err());
+        tokio::time::sleep(LONGEST * 2).await;
+        assert!(timeout(HALF, load.provide_credentials()).await.is_err(), "it is made anew");
+        assert_eq!(begun.load(Ordering::SeqCst), 4);
     }
 
     #[tokio::test(start_paused = true)]

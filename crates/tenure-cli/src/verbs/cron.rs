@@ -55,14 +55,24 @@ async fn ticks(
     let mut seen = now();
     // The last one may have been missed before this process began.
     let mut next = plan.schedule.last(seen).filter(|tick| is_wanted(*tick, seen, plan.missed));
+    // Whoever runs nothing, and never will, is better started anew. Ticks may come more often than that takes to show.
+    let gone = file.gone(plan.ttl);
+    tokio::pin!(gone);
     while left != Some(0) {
         if next.is_none() {
-            // Whoever runs nothing, and never will, is better started anew.
-            signals.unless(file.unless_gone(plan.ttl, until_after(plan, leases, seen))).await???;
+            tokio::select! {
+                biased;
+                due = signals.unless(until_after(plan, leases, seen)) => due??,
+                failure = &mut gone => return Err(failure),
+            }
         }
         seen = now();
         let Some(tick) = next.take().or_else(|| plan.schedule.last(seen)) else { continue };
-        let start = file.unless_gone(plan.ttl, begun(tick, leases, plan, outage, signals)).await??;
+        let start = tokio::select! {
+            biased;
+            start = begun(tick, leases, plan, outage, signals) => start?,
+            failure = &mut gone => return Err(failure),
+        };
         let is_over = match start {
             TickStart::Here(guard) => {
                 at(*guard, tick, url, leases, plan, outage, signals).await?;
@@ -142,7 +152,7 @@ fn tell_of_passed(tick: Wall, now: Wall, plan: &config::cron::CronConfig) {
         && next < last
     {
         output::note(format!(
-            "{}: the ticks from {next} to the one before {last} are left out here, as that of {tick} still ran",
+            "{}: the ticks from {next} to the one before {last} are left out here, while that of {tick} waited or ran",
             plan.key
         ));
     }

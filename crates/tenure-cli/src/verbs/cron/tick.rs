@@ -119,27 +119,34 @@ fn patience(tick: Wall, now: Wall, plan: &config::cron::CronConfig) -> Duration 
 }
 
 /// News of a key that another holds, where the store tells of changes.
-struct KeyNews(Option<Changes>);
+struct KeyNews {
+    key: String,
+    changes: Option<Changes>,
+}
 
 impl KeyNews {
     fn of(leases: &Leases, name: &str) -> KeyNews {
-        KeyNews(leases.store().changed(&format!("{}{name}", reserved::ONCE)).ok())
+        let key = format!("{}{name}", reserved::ONCE);
+        let changes = leases.store().changed(&key).ok();
+        KeyNews { key, changes }
     }
 
     /// Until it has changed, but for no longer than this.
     async fn within(&mut self, longest: Duration) {
-        let over = tokio::time::sleep(longest);
-        match &mut self.0 {
-            Some(changes) => tokio::select! {
-                () = over => {}
-                news = changes.recv() => {
-                    if news.is_none() {
-                        self.0 = None;
-                    }
-                }
-            },
-            None => over.await,
+        // Whatever ends it, the next look tells.
+        let _ = tokio::time::timeout(longest, self.news()).await;
+    }
+
+    async fn news(&mut self) {
+        while let Some(changes) = &mut self.changes {
+            match changes.recv().await {
+                // Other keys may begin like this one.
+                Some(hint) if hint.key().is_some_and(|key| key.as_str() != self.key) => {}
+                Some(_) => return,
+                None => self.changes = None,
+            }
         }
+        std::future::pending().await
     }
 }
 

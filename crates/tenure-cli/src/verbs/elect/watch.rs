@@ -11,6 +11,8 @@ use tenure::{Key, Latest, Leases};
 /// An election that is observed.
 pub(crate) struct LeaderWatch {
     changes: Latest<Status>,
+    /// Who led before the observer has seen anything; the outer none once it has.
+    known: Option<Option<Leader>>,
     outage: Arc<Outage>,
     ttl: Duration,
     /// The observation ends with it.
@@ -18,16 +20,16 @@ pub(crate) struct LeaderWatch {
 }
 
 impl LeaderWatch {
-    /// `ttl`: for how long a leader is believed in while nothing can be read.
+    /// `known`: who leads, if somebody has looked already. `ttl`: for how long a leader is believed in while nothing can be read.
     pub(crate) fn start(
         leases: &Leases,
         key: &Key,
         outage: &Arc<Outage>,
-        ttl: Duration,
+        (known, ttl): (Option<Leader>, Duration),
     ) -> Result<LeaderWatch, Failure> {
         let observer = leases.candidate().key(key.as_str()).observe()?;
         let (changes, outage) = (observer.changes(), Arc::clone(outage));
-        Ok(LeaderWatch { changes, outage, ttl, _observer: observer })
+        Ok(LeaderWatch { changes, known: Some(known), outage, ttl, _observer: observer })
     }
 }
 
@@ -35,7 +37,10 @@ impl Changes for LeaderWatch {
     type Told = Option<Leader>;
 
     fn latest(&mut self) -> Option<Leader> {
-        let leader = self.changes.get_and_update().leader;
+        let leader = match &self.known {
+            Some(known) => known.clone(),
+            None => self.changes.get_and_update().leader,
+        };
         // It may have died since, and the observer goes by what it has read.
         leader.filter(|_| self.outage.unread() < self.ttl)
     }
@@ -44,7 +49,10 @@ impl Changes for LeaderWatch {
         /// What is not told, as that the store is away, is looked at once in a while.
         const SELDOM: Duration = Duration::from_secs(1);
         tokio::select! {
-            changed = self.changes.changed() => changed.is_ok(),
+            changed = self.changes.changed() => {
+                self.known = None;
+                changed.is_ok()
+            }
             () = tokio::time::sleep(SELDOM.min(self.ttl / 4)) => true,
         }
     }
@@ -52,7 +60,8 @@ impl Changes for LeaderWatch {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: a leader is none while nothing can be read for a ttl, and is seen again after that.
+    //! Plan: a leader is none while nothing can be read for a ttl, and is seen again after that; one that is known leads until the observer
+    //! has seen anything.
     use super::*;
     use tenure::AnyStore;
     use tenure_store::{Fault, FaultyStore};
@@ -75,9 +84,16 @@ mod tests {
         let leases =
             Leases::builder(outage.watch(AnyStore::new(store.clone()))).poll(TTL / 5).start().unwrap();
         let guard = leases.lock("k").ttl(Duration::from_secs(60)).acquire().await.unwrap();
-        let mut watch = LeaderWatch::start(&leases, guard.key(), &outage, TTL).unwrap();
+        let mut watch = LeaderWatch::start(&leases, guard.key(), &outage, (None, TTL)).unwrap();
         sees(&mut watch, true).await;
+        // Somebody who knows of the leader begins to look, and has no answer yet.
+        store.always(Fault::Held);
+        let mut slow = LeaderWatch::start(&leases, guard.key(), &outage, (watch.latest(), TTL)).unwrap();
+        for _ in 0..3 {
+            assert!(slow.goes_on().await && slow.latest().is_some());
+        }
         store.always(Fault::Refuse);
+        store.go_on();
         sees(&mut watch, false).await;
         store.always(Fault::None);
         sees(&mut watch, true).await;
