@@ -120,12 +120,13 @@ fn elect(lane: &StoreLane) -> Result<(usize, Duration), String> {
     }
 }
 
-/// Waits until one of those leads in a term that began after `start`; who, and since when.
+/// Waits until one of those leads after `start`; who, and since when. Its term may have begun before: a machine without time for it may have
+/// lost the lead by itself.
 fn leads_after(file: &Path, start: u64, who: impl Fn(usize) -> bool) -> Result<(usize, u64), String> {
     let waited = raw::now();
     while raw::since(waited) < LONG {
         let log = read(file);
-        let mut terms = log.spans.values().flatten().filter(|term| term.begin > start);
+        let mut terms = log.spans.values().flatten().filter(|term| term.end > start);
         let found =
             terms.find_map(|term| Some((term.who.parse().ok()?, term.begin)).filter(|(n, _)| who(*n)));
         if let Some(found) = found {

@@ -4,11 +4,12 @@ pub(crate) mod away;
 pub(crate) mod file;
 #[cfg(feature = "less")]
 pub(crate) mod less;
+mod missing;
 pub(crate) mod pages;
 pub(crate) mod rewrite;
 pub(crate) mod side_by_side;
 
-use crate::exit::{Failure, UNAVAILABLE};
+use crate::exit::Failure;
 use crate::text::escaped;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -201,7 +202,7 @@ impl Url {
             }));
         }
         if let (Some(path), Missing::Refuse) = (self.path(), missing.or_look()) {
-            look_for(path)?;
+            missing::look_for(path)?;
         }
         let create_table = missing == Missing::CreateTable;
         if create_table && !matches!(self, Url::Service(_)) {
@@ -211,7 +212,7 @@ impl Url {
             )));
         }
         if let (Url::Default(path), Missing::Create) = (self, missing) {
-            make_directory_of(path)?;
+            missing::make_directory_of(path)?;
         }
         let look = missing == Missing::Look;
         if look && self.is_read_only() {
@@ -285,48 +286,6 @@ fn check_options(path: &str) -> Result<(), Failure> {
         )));
     }
     Ok(())
-}
-
-/// Fails unless there is a file that this process can read.
-fn look_for(path: &Path) -> Result<(), Failure> {
-    use nix::unistd::{AccessFlags, access};
-    let shown = escaped(&path.to_string_lossy());
-    let text = match path.try_exists() {
-        Ok(true) if path.is_file() => match access(path, AccessFlags::R_OK) {
-            // Whoever looks makes no store of it.
-            Ok(()) if is_empty(path) => {
-                format!("{shown} is empty: there is no store in it; name another by --store or TENURE_STORE")
-            }
-            Ok(()) => return Ok(()),
-            Err(error) => format!("{shown} can't be read: {}; ask its owner for that", error.desc()),
-        },
-        // What it is instead is told where it is opened.
-        Ok(true) => return Ok(()),
-        Ok(false) => format!("there is no store at {shown}; name another by --store or TENURE_STORE"),
-        Err(error) => format!(
-            "whether there is a store at {shown} can't be seen: {error}; check who may enter its directory"
-        ),
-    };
-    Err(Failure::new(UNAVAILABLE, text))
-}
-
-/// Whether a file is empty, and nobody is about to make a store of it, who would have its lock.
-fn is_empty(path: &Path) -> bool {
-    let mut lock = path.as_os_str().to_owned();
-    lock.push("-lock");
-    path.metadata().is_ok_and(|file| file.len() == 0) && !Path::new(&lock).exists()
-}
-
-/// Makes the directory of the default store, for nobody but its user.
-fn make_directory_of(path: &Path) -> Result<(), Failure> {
-    use std::os::unix::fs::DirBuilderExt as _;
-    let directory = path.parent().unwrap_or(Path::new("/"));
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.map_err(|error| {
-        let text = "make it for this user, or name a store by --store or TENURE_STORE (see `tenure config`)";
-        let directory = escaped(&directory.to_string_lossy());
-        Failure::new(UNAVAILABLE, format!("{directory} can't be made: {error}; {text}"))
-    })
 }
 
 /// A URL without what may hold a secret: who calls, and all options.

@@ -72,11 +72,15 @@ fn work_in_a_unit_of_its_own_job_is_told_so() {
         let within = format!("\"$0\" work --name {job} a -- true 2> told & {until}; kill $!; wait");
         let words =
             ["work", "--name", "j", "--fresh", "a", "--", "sh", "-c", &within, env!("CARGO_BIN_EXE_tenure")];
-        assert_eq!(bench.run(&words).code, 0);
-        bench.read("told")
+        let outer = bench.run(&words);
+        assert_eq!(outer.code, 0, "{outer:?}");
+        (bench.read("told"), outer)
     };
-    let heard = inner("j");
-    assert!(heard.matches(told).count() == 1, "{heard}");
-    let heard = inner("k");
-    assert!(!heard.contains("TENURE_HELD") && heard.contains("1 of 1 unit done"), "{heard}");
+    let (heard, outer) = inner("j");
+    assert!(heard.matches(told).count() == 1, "{heard:?} within {outer:?}");
+    let (heard, outer) = inner("k");
+    assert!(
+        !heard.contains("TENURE_HELD") && heard.contains("1 of 1 unit done"),
+        "{heard:?} within {outer:?}"
+    );
 }
