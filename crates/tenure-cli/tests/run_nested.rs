@@ -68,13 +68,17 @@ fn work_in_a_unit_of_its_own_job_is_told_so() {
     let bench = Bench::new();
     let told = "work/j/a is held for the command by which this one was started (TENURE_HELD)";
     let inner = |job: &str| {
-        let until = "n=0; until grep -q 'TENURE_HELD\\|done' told || [ $n = 1000 ]; do sleep 0.02; n=$((n + 1)); done";
-        let within = format!("\"$0\" work --name {job} a -- true 2> told & {until}; kill $!; wait");
+        // Each has a file of its own: what the one before has said is there still when this one begins.
+        let said = format!("told-{job}");
+        let until = format!(
+            "n=0; until grep -q 'TENURE_HELD\\|done' {said} || [ $n = 1000 ]; do sleep 0.02; n=$((n + 1)); done"
+        );
+        let within = format!("\"$0\" work --name {job} a -- true 2> {said} & {until}; kill $!; wait");
         let words =
             ["work", "--name", "j", "--fresh", "a", "--", "sh", "-c", &within, env!("CARGO_BIN_EXE_tenure")];
         let outer = bench.run(&words);
         assert_eq!(outer.code, 0, "{outer:?}");
-        (bench.read("told"), outer)
+        (bench.read(&said), outer)
     };
     let (heard, outer) = inner("j");
     assert!(heard.matches(told).count() == 1, "{heard:?} within {outer:?}");
