@@ -21,18 +21,18 @@ const LONGEST: Duration = Duration::from_secs(5);
 pub(crate) struct CredentialLoad {
     provider: SharedCredentialsProvider,
     /// What was begun, and not told to anybody yet.
-    under_way: AsyncMutex<Option<Load>>,
+    under_way: AsyncMutex<Option<PendingLoad>>,
 }
 
 #[derive(Debug)]
-struct Load {
+struct PendingLoad {
     task: JoinHandle<Loaded>,
     /// Set once it has ended long ago: what it loaded may have been replaced since.
     is_stale: Arc<AtomicBool>,
 }
 
-impl Load {
-    fn begin(provider: SharedCredentialsProvider) -> Load {
+impl PendingLoad {
+    fn begin(provider: SharedCredentialsProvider) -> PendingLoad {
         let is_stale = Arc::<AtomicBool>::default();
         let ages = Arc::clone(&is_stale);
         let task = tokio::spawn(async move {
@@ -46,7 +46,7 @@ impl Load {
                 provider.fallback_on_interrupt().ok_or_else(|| CredentialsError::provider_timed_out(LONGEST))
             })
         });
-        Load { task, is_stale }
+        PendingLoad { task, is_stale }
     }
 }
 
@@ -58,7 +58,7 @@ impl CredentialLoad {
     async fn join(&self) -> Loaded {
         let mut under_way = self.under_way.lock().await;
         under_way.take_if(|load| load.is_stale.load(Ordering::Relaxed));
-        let load = under_way.get_or_insert_with(|| Load::begin(self.provider.clone()));
+        let load = under_way.get_or_insert_with(|| PendingLoad::begin(self.provider.clone()));
         let ended = (&mut load.task).await;
         *under_way = None;
         match ended {

@@ -224,25 +224,25 @@ fn found_lost(key: &str, status: u8) -> String {
 
 /// What of a tenancy was seen to its end.
 #[derive(Debug, Clone, Copy)]
-enum Step {
+enum RunPart {
     /// The hook that comes before the command. If it fails, the command does not run.
     OnAcquire,
     Command,
 }
 
-impl Step {
+impl RunPart {
     fn name(self) -> &'static str {
         match self {
-            Step::OnAcquire => "--on-acquire",
-            Step::Command => "it",
+            RunPart::OnAcquire => "--on-acquire",
+            RunPart::Command => "it",
         }
     }
 
     /// What has become of the command, where this step was stopped.
     fn end(self) -> &'static str {
         match self {
-            Step::OnAcquire => "the command was not run",
-            Step::Command => "the command was stopped",
+            RunPart::OnAcquire => "the command was not run",
+            RunPart::Command => "the command was stopped",
         }
     }
 }
@@ -254,7 +254,7 @@ async fn see_all(
     input: CommandInput,
     policy: &Policy,
     signals: &mut Signals,
-) -> (Step, Result<(CommandOutcome, Option<Asked>), Asked>) {
+) -> (RunPart, Result<(CommandOutcome, Option<Asked>), Asked>) {
     if let Some(hook) = &policy.hooks.on_acquire {
         let seen = see(lease, hooks::shell(hook), CommandInput::Piped, policy, signals).await;
         match &seen {
@@ -266,12 +266,12 @@ async fn see_all(
             Ok((CommandOutcome::Ended { status, stopped: None, .. }, None)) => {
                 let status = shell_status(*status);
                 output::note(format!("--on-acquire ended with {status}, so the command was not run"));
-                return (Step::OnAcquire, seen);
+                return (RunPart::OnAcquire, seen);
             }
-            _ => return (Step::OnAcquire, seen),
+            _ => return (RunPart::OnAcquire, seen),
         }
     }
-    (Step::Command, see(lease, command, input, policy, signals).await)
+    (RunPart::Command, see(lease, command, input, policy, signals).await)
 }
 
 /// Sees it to its end, which the user may ask for. An error if the user does not want to wait for that: the command was sent KILL,
