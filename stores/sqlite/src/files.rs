@@ -4,7 +4,7 @@
 //! that any more. Each of them matters: the database, the log with what was committed last, and the shared memory with the
 //! locks. A look costs three calls of stat(2), some microseconds beside a write's flush.
 
-use crate::place::FileLocation;
+use crate::place::{FileLocation, beside};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use std::path::{Path, PathBuf};
@@ -74,12 +74,6 @@ impl OpenedFiles {
             let _ = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
         }
     }
-}
-
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut path = path.to_owned().into_os_string();
-    path.push(suffix);
-    PathBuf::from(path)
 }
 
 fn removed(path: &Path) -> String {

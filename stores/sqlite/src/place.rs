@@ -12,6 +12,13 @@ use tenure_core::StoreError;
 /// The smallest database has one page of this size.
 const LEAST_PAGE: u64 = 512;
 
+/// What SQLite, or we, have beside a database.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut path = path.to_owned().into_os_string();
+    path.push(suffix);
+    PathBuf::from(path)
+}
+
 /// Where the file is, whatever links lead there.
 #[derive(Debug)]
 pub(crate) struct FileLocation {
@@ -69,9 +76,8 @@ impl FileLocation {
                 "{at} is mounted by itself, without the files beside it that its users must share; mount, or bind, its directory instead"
             ));
         }
-        let mut side = path.clone().into_os_string();
-        side.push("-lock");
-        let mut place = FileLocation { path, side: side.into(), directory, read_only: false };
+        let side = beside(&path, "-lock");
+        let mut place = FileLocation { path, side, directory, read_only: false };
         place.check_filesystem(config)?;
         let file = if exists { writable(&place.path, "the file") } else { Ok(()) };
         match file.and_then(|()| writable(&place.directory, "the directory")) {

@@ -2,7 +2,7 @@
 
 use crate::config::SqliteConfig;
 use crate::error::{INDEX, is_full, undone};
-use crate::place::{FileLocation, io_error};
+use crate::place::{FileLocation, beside, io_error};
 use crate::side;
 use crate::turnstile::Turnstile;
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
@@ -171,11 +171,7 @@ fn connect_to_look(place: &FileLocation, config: &SqliteConfig, how: &str) -> ru
 
 /// Whether something may be in a log that is not in the file yet, or somebody has it open.
 pub(crate) fn has_log(place: &FileLocation) -> bool {
-    let beside = |suffix: &str| {
-        let mut path = place.path.clone().into_os_string();
-        path.push(suffix);
-        std::fs::metadata(path)
-    };
+    let beside = |suffix: &str| std::fs::metadata(beside(&place.path, suffix));
     // One that is shorter was left by whoever could not make it, for want of space.
     let is_used = |index: std::fs::Metadata| index.len() >= INDEX || !is_full(&place.path);
     beside("-wal").is_ok_and(|log| log.len() > 0) || beside("-shm").is_ok_and(is_used)

@@ -54,6 +54,13 @@ impl FileWatch {
     }
 }
 
+/// What a store has beside its file: `-wal`, `-shm` or `-lock`.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(suffix);
+    beside.into()
+}
+
 fn identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }

@@ -1,5 +1,6 @@
 //! Before the file of a store is opened: whether there is one, and where it is to be made.
 
+use super::file::beside;
 use crate::exit::{Failure, UNAVAILABLE};
 use crate::text::escaped;
 use std::path::Path;
@@ -29,9 +30,7 @@ pub(super) fn look_for(path: &Path) -> Result<(), Failure> {
 
 /// Whether a file is empty, and nobody is about to make a store of it, who would have its lock.
 fn is_empty(path: &Path) -> bool {
-    let mut lock = path.as_os_str().to_owned();
-    lock.push("-lock");
-    path.metadata().is_ok_and(|file| file.len() == 0) && !Path::new(&lock).exists()
+    path.metadata().is_ok_and(|file| file.len() == 0) && !beside(path, "-lock").exists()
 }
 
 /// Makes the directory of the default store, for nobody but its user.

@@ -1,6 +1,7 @@
 //! What the file system says about a store's file.
 
 use super::findings::{Findings, Grade};
+use crate::stores::file::beside;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -61,9 +62,7 @@ pub(super) fn check(path: &Path, findings: &mut Findings) {
 /// Whoever may use the file needs the same of what SQLite has beside it. It gives these the file's rights when it makes them, and not when those change.
 fn check_beside(path: &Path, file: &Metadata, findings: &mut Findings) {
     for suffix in ["-wal", "-shm", "-lock"] {
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(suffix);
-        let Ok(there) = std::fs::metadata(&beside) else { continue };
+        let Ok(there) = std::fs::metadata(beside(path, suffix)) else { continue };
         let (mode, wanted) = (there.mode() & 0o777, file.mode() & 0o777);
         // The group matters where it may do more than everyone.
         let group = there.gid() != file.gid() && (wanted >> 3) & !mode & 0o6 != 0;
