@@ -83,5 +83,13 @@ fn describe() {
     for how in ["released", "lapsed", "exited", "lost", "stopped"] {
         metrics::counter!("tenure_agent_leases_ended_total", "how" => how).increment(0);
     }
-    metrics::counter!("tenure_agent_refused_total").increment(0);
+    for action in ["revoke", "drain", "release", "move"] {
+        metrics::counter!("tenure_agent_operator_total", "action" => action).increment(0);
+    }
+    for name in ["tenure_agent_refused_total", "tenure_agent_strangers_closed_total"] {
+        metrics::counter!(name).increment(0);
+    }
+    for name in ["tenure_agent_leases", "tenure_agent_connections"] {
+        metrics::gauge!(name).increment(0.0);
+    }
 }

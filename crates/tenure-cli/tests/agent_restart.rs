@@ -1,13 +1,15 @@
-//! An agent that is started anew tells the clients of the former one that it knows nothing of what they have.
+//! An agent that is started anew tells the clients of the former one that it knows nothing of what they have. One that outlives an outage of its store has
+//! a session again before anybody asks for a lease.
 //!
 //! Plan: a lease, a unit with its worker, a range and a tick of an agent that is killed, or told to end: who listens or waits hears that it has ended, and each
 //! request for the old ids is answered by what has happened, and ends nothing. Nobody else has any of it before its deadline: that is S9, in the tests of each.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::Bench;
 use crate::common::agent::Agent;
+use crate::common::{Bench, wait_until};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 #[test]
 fn a_new_agent_says_of_all_that_was_told_before_that_it_knows_nothing_of_it() {
@@ -58,4 +60,23 @@ fn a_new_agent_says_of_all_that_was_told_before_that_it_knows_nothing_of_it() {
         }
         assert_ne!(bench.unit("u")["stage"], "done", "its word on an old unit counts for nothing");
     }
+}
+
+#[test]
+fn an_outage_leaves_no_agent_without_a_session() {
+    let bench = Bench::new();
+    let mut agent = Agent::start(&bench, &["--ttl", "1s"]);
+    let mut client = agent.client();
+    let mut left = || client.get("/v1/overview").body["session_left_ms"].as_u64().unwrap();
+    wait_until("a session", || left() > 0);
+    let writer = rusqlite::Connection::open(bench.store()).unwrap();
+    writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+    wait_until("its end", || left() == 0);
+    // Nobody believes in it any more; it ends a fifth of the ttl later.
+    std::thread::sleep(Duration::from_millis(400));
+    assert_eq!(left(), 0);
+    writer.execute_batch("ROLLBACK").unwrap();
+    wait_until("another one", || left() > 0);
+    agent.process.signal(Signal::SIGTERM);
+    assert_eq!(agent.process.wait(), 143);
 }

@@ -284,6 +284,23 @@ fn what_events_have_missed_is_read_once_though_nothing_is_read_again() {
 }
 
 #[test]
+fn of_what_was_held_when_it_was_last_read_only_that_is_said_once_its_time_is_over() {
+    let bench = Bench::new();
+    let agent = Agent::start(&bench, "0");
+    let mut browser = agent.shown_to(READ);
+    browser.wait_for("all", "document.getElementById('count').textContent.includes('as of')");
+    browser.eval("(pace => { pace.value = '0'; pace.dispatchEvent(new Event('change')) })(document.getElementById('pace'))");
+    let _held = held(&bench, &[&["run", "--ttl", "1s", "k"]]);
+    let time = |says: &str| {
+        format!("{ROWS}.some(row => row[0] === 'k' && row[1] === 'held' && {says}.test(row[4]))")
+    };
+    browser.wait_for("its time", &time(r"/^0\.\d s$/"));
+    browser.wait_for("when it was read", &time(r"/^as of \d\d:\d\d:\d\d$/"));
+    assert_eq!(bench.show("k")["state"], "held");
+    assert_eq!(browser.complaints(), [] as [String; 0]);
+}
+
+#[test]
 fn what_has_become_of_leases_is_known_after_a_reload() {
     let bench = Bench::new();
     let agent = Agent::start(&bench, "0");

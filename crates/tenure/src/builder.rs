@@ -235,7 +235,7 @@ impl LeasesBuilder {
             kept: Mutex::default(),
             bodies: Arc::default(),
             store: self.store.clone(),
-            direct: DirectStore::new(self.store.clone(), home.clone()),
+            direct: DirectStore::new(self.store.clone(), Arc::clone(&clock), home.clone()),
             process: Process::this(),
             clock: Arc::clone(&clock),
             session_ttl,

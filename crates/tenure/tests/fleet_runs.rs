@@ -242,6 +242,15 @@ async fn metrics_have_the_documented_names_and_tell_two_workers_of_one_process_a
     let mut held = [a.held().len(), b.held().len()];
     held.sort_unstable();
     assert_eq!(shown(), held);
+    let moves = || {
+        recorder
+            .handle()
+            .render()
+            .lines()
+            .filter(|line| line.starts_with("tenure_fleet_moves{") && !line.ends_with(" 0"))
+            .count()
+    };
+    assert_eq!(moves(), 0, "all have come that the plans gave");
     a.stop().await;
     assert_eq!(shown()[0], 0);
 }

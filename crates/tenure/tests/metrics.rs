@@ -88,6 +88,26 @@ fn what_is_documented_is_exported_with_a_description() {
 }
 
 #[test]
+fn calls_that_no_driver_makes_are_measured_too() {
+    let counts = measured(async |counts| {
+        let world = World::new();
+        let process = world.process();
+        let failures = "tenure_store_failures_total{kind=\"unavailable\"}";
+        process.leases.list("").await.unwrap();
+        assert_eq!(value(&counts, failures), "0");
+        process.faults.always(Fault::Refuse);
+        process.leases.list("").await.unwrap_err();
+        process.leases.peek("k").await.unwrap_err();
+        assert_eq!(value(&counts, failures), "2");
+    });
+    let page = counts.render();
+    for (operation, outcome) in [("list", "answered"), ("list", "unavailable"), ("read", "unavailable")] {
+        let line = format!("operation=\"{operation}\",outcome=\"{outcome}\"");
+        assert!(page.contains(&line), "{line}: {page}");
+    }
+}
+
+#[test]
 fn leases_are_labelled_by_the_longest_prefix_that_is_named_and_never_by_their_key() {
     let counts = measured(async |counts| {
         let world = World::new();

@@ -137,7 +137,6 @@ export class Details {
 }
 
 function fields(row) {
-  const rest = left(row);
   const pairs = [
     ["is a", kind(row)],
     ["state", row.state],
@@ -145,7 +144,7 @@ function fields(row) {
     ["fence", row.fence],
     ["holder", holders(row)],
     ["since", row.since],
-    ["time left", rest === null ? undefined : `about ${brief(rest)}`],
+    ["time left", left(row)],
     ["agent", row.is_here ? "a client of this agent has it" : undefined],
     ...Object.entries(row.about ?? {}),
   ];

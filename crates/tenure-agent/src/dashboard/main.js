@@ -5,7 +5,7 @@ import { Details } from "./details.js";
 import { Fleets, fleets as fleets_of } from "./fleets.js";
 import { List } from "./list.js";
 import { Records, holders, kind, left, renewals } from "./records.js";
-import { brief, clock, count, make, shown } from "./words.js";
+import { clock, count, make, shown } from "./words.js";
 
 const at = (id) => document.getElementById(id);
 const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
@@ -70,10 +70,8 @@ function fill(item) {
     const what = item.reason ? `${item.what}: ${item.reason}` : item.what;
     return { texts: [item.key, what, String(item.fence ?? ""), item.holder, clock(item.at)].map(shown) };
   }
-  const rest = left(item);
-  const time = rest === null ? "" : rest > 0 ? brief(rest) : "not renewed";
   const state = item.semaphore && item.state === "held" ? shared(item.semaphore) : item.state;
-  return { texts: [shown(item.key), state, String(item.fence ?? ""), shown(holders(item)), time], state: item.state };
+  return { texts: [shown(item.key), state, String(item.fence ?? ""), shown(holders(item)), left(item)], state: item.state };
 }
 
 /** How many of a semaphore's permits are taken. */

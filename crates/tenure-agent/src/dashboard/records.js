@@ -1,5 +1,7 @@
 // The store's records as this page knows them, and what it has seen become of them.
 
+import { brief, clock } from "./words.js";
+
 const MOST_CHANGES = 2000;
 
 /** What is said of a tenure's beginning and of its end, whoever has seen it. */
@@ -24,9 +26,14 @@ export function holders(row) {
   return all.size > 1 ? `${all.size} holders` : ([...all][0] ?? "");
 }
 
-/** How much longer it lasts if nothing is renewed, or null. */
-export const left = (row) =>
-  row.left_ms === undefined ? null : row.left_ms - (performance.now() - row.sent);
+/** How much longer it lasts if nothing is renewed, in words; nothing if that is not known. Renewals are no news: that one was held is all that is known
+ * after that time, until it is read again. Ranges are not renewed. */
+export function left(row) {
+  if (row.left_ms === undefined) return "";
+  const age = performance.now() - row.sent;
+  if (age < row.left_ms) return brief(row.left_ms - age);
+  return row.section ? "over" : `as of ${clock(new Date(Date.now() - age))}`;
+}
 
 /** What makes a new tenure of it. */
 const tenure = (row) => (row && row.state !== "vacant" ? `${row.state} ${row.fence} ${holders(row)}` : "vacant");

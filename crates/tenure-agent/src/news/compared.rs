@@ -73,13 +73,16 @@ impl Compared {
             seen.turn = turn;
             return false;
         }
-        let claims = claims(stored);
-        let before = self.seen.insert(key.clone(), KeySnapshot { turn, digest, claims: claims.clone() });
+        let before = self.seen.remove(key);
         // What everything was when it was first read has no history.
-        if self.is_whole || before.is_some() {
-            let before = before.map(|seen| seen.claims).unwrap_or_default();
+        let has_history = self.is_whole || before.is_some();
+        let before = before.map(|seen| seen.claims).unwrap_or_default();
+        // Whoever had what can't be read may be at work.
+        let claims = claims(stored).unwrap_or_else(|| before.clone());
+        if has_history {
             self.tell(key, &before, &claims);
         }
+        self.seen.insert(key.clone(), KeySnapshot { turn, digest, claims });
         true
     }
 
@@ -111,27 +114,27 @@ fn digest(stored: &Result<Stored, StoreError>) -> u64 {
     hasher.finish()
 }
 
-/// Who has it.
-fn claims(stored: &Result<Stored, StoreError>) -> Vec<Ownership> {
-    let Ok(stored) = stored else { return Vec::new() };
+/// Who has it; none if that can't be read.
+fn claims(stored: &Result<Stored, StoreError>) -> Option<Vec<Ownership>> {
+    let stored = stored.as_ref().ok()?;
     let record = &stored.record;
     if is_semaphore(record) {
-        let Ok(ledger) = permits::SemaphoreLedger::of(record) else { return Vec::new() };
+        let ledger = permits::SemaphoreLedger::of(record).ok()?;
         let claim = |grant: &permits::Grant| Ownership {
             fence: grant.fence,
             holder: grant.ticket.holder.clone(),
             since: Some(record.stamp),
         };
-        return ledger.holders.iter().map(claim).collect();
+        return Some(ledger.holders.iter().map(claim).collect());
     }
     if is_section(record) {
-        let Ok(ledger) = range::SectionLedger::seen_in(stored) else { return Vec::new() };
+        let ledger = range::SectionLedger::seen_in(stored).ok()?;
         let claim = |entry: &range::Entry| Ownership {
             fence: entry.fence,
             holder: entry.holder.clone(),
             since: Some(entry.stamp),
         };
-        return ledger.entries.iter().map(claim).collect();
+        return Some(ledger.entries.iter().map(claim).collect());
     }
     let tenure = record.tenure.iter();
     let claim = |tenure: &tenure::store::Tenure| Ownership {
@@ -139,5 +142,5 @@ fn claims(stored: &Result<Stored, StoreError>) -> Vec<Ownership> {
         holder: tenure.holder.clone(),
         since: Some(tenure.since),
     };
-    tenure.map(claim).collect()
+    Some(tenure.map(claim).collect())
 }

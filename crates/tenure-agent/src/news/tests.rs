@@ -1,5 +1,5 @@
 //! Plan: what others take, change, give up and remove is told, once, of a store that tells of nothing and of one that tells each key; renewals are no news;
-//! very many at once come in parts; a store that fails for a while leaves nothing untold; tenures of others are kept with their ends; nobody looks when nobody
+//! very many at once come in parts; a store that fails for a while leaves nothing untold; tenures of others are kept with their ends, and one that can't be read has none; nobody looks when nobody
 //! listens, nor where the store has no push.
 
 use super::*;
@@ -135,6 +135,32 @@ async fn a_renewal_is_no_news_and_a_successor_ends_what_was_before() {
     assert_eq!(scene.news_of("k").await.unwrap()["holder"], "two");
     let past: Vec<_> = scene.past("k").into_iter().map(|past| (past.holder, past.reason)).collect();
     assert_eq!(past, [("two".to_owned(), None), ("one".to_owned(), Some("another has it".to_owned()))]);
+}
+
+/// A record that somebody has damaged, as a listing shows it.
+fn damaged(key: &str) -> Listed {
+    Listed { key: Key::new(key).unwrap(), stored: Err(StoreError::foreign("no record")) }
+}
+
+#[tokio::test]
+async fn whoever_holds_what_can_t_be_read_has_not_given_it_up() {
+    let scene = NewsFixture::watching(tenure::memory()).await;
+    let history = &scene.agent.shared.history;
+    let mut compared = Compared::new(Arc::clone(history));
+    compared.begin();
+    compared.end();
+    scene.write("k", 7, Some("one")).await;
+    let listed = || async { scene.store.list("k", None, 1).await.unwrap() };
+    assert_eq!(compared.changed(listed().await).len(), 1);
+    assert_eq!(compared.changed(vec![damaged("k")]).len(), 1, "that it can't be read is told");
+    let reason = || scene.past("k")[0].reason.clone();
+    assert_eq!((scene.past("k").len(), reason()), (1, None));
+    assert_eq!(compared.changed(listed().await).len(), 1);
+    assert_eq!((scene.past("k").len(), reason()), (1, None), "it can be read again");
+    assert_eq!(compared.changed(vec![damaged("k")]).len(), 1);
+    scene.write("k", 8, None).await;
+    assert_eq!(compared.changed(listed().await).len(), 1);
+    assert_eq!((scene.past("k").len(), reason().as_deref()), (1, Some("it was given up")));
 }
 
 #[tokio::test]

@@ -32,8 +32,6 @@ pub(crate) async fn serve(url: &Url, plan: ServeConfig) -> Result<u8, Failure> {
     let leases = Leases::builder(outage.watch(store)).session_ttl(plan.ttl).clock(clock);
     // How long to wait is its clients' affair.
     let leases = leases.store_patience(Duration::MAX).start()?;
-    // The first client need not wait for it.
-    leases.begin_session();
     let agent = Agent::new(leases.clone(), plan.limits, Some(scrape));
     for (door, _) in &doors {
         output::tell(format!("serving leases of {} at {}", url.shown(), door.address()));
@@ -49,6 +47,7 @@ pub(crate) async fn serve(url: &Url, plan: ServeConfig) -> Result<u8, Failure> {
         let agent = agent.clone();
         served.spawn(async move { agent.serve(&door, access).await });
     }
+    served.spawn(keep_session(leases.clone(), plan.ttl));
     let signal = signals.next().await;
     if agent.held() > 0 {
         output::tell("stopping when all deadlines that clients were told are over");
@@ -63,4 +62,13 @@ pub(crate) async fn serve(url: &Url, plan: ServeConfig) -> Result<u8, Failure> {
     // What clients were told may not be over: nothing is given back, not even as a last deed when the agent is dropped.
     std::mem::forget(agent.clone());
     Err(Failure { is_urgent: true, ..Failure::by_signal(signal) })
+}
+
+/// Begins the session at once, and anew after each outage that has ended it: no client need wait for it, and as long as the store fails, that is
+/// told and counted.
+async fn keep_session(leases: Leases, ttl: Duration) {
+    loop {
+        leases.begin_session();
+        tokio::time::sleep(ttl / 3).await;
+    }
 }

@@ -81,7 +81,7 @@ impl Fleet {
         }
         let nonces = Fleet::nonces_of(clock::instance());
         let (name, untold) = (FleetName::new(name)?, Arc::default());
-        let store = Arc::new(DirectStore::new(store, Home::of(None, has_own_clock)));
+        let store = Arc::new(DirectStore::new(store, Arc::clone(&clock), Home::of(None, has_own_clock)));
         Ok(Fleet { store, name, clock, has_own_clock, nonces, untold })
     }
 

@@ -7,11 +7,12 @@ use tenure_core::Loss;
 use tenure_core::fleet::{Cause, FleetName, Planning, Reason, Role, Summary, Taken};
 
 pub(super) struct FleetMeters {
-    pub(super) held: Gauge,
+    held: Gauge,
     workers: Gauge,
     units: Gauge,
     uncovered: Gauge,
     moves: Gauge,
+    moving: Moving,
     planner: Gauge,
     standby: Gauge,
     plan: Gauge,
@@ -51,6 +52,7 @@ impl FleetMeters {
             units: gauge("tenure_fleet_units"),
             uncovered: gauge("tenure_fleet_uncovered"),
             moves: gauge("tenure_fleet_moves"),
+            moving: Moving::default(),
             planner: gauge("tenure_fleet_planner"),
             standby: gauge("tenure_fleet_standby"),
             plan: gauge("tenure_fleet_plan"),
@@ -95,12 +97,20 @@ impl FleetMeters {
         }
     }
 
-    pub(super) fn planned(&self, summary: &Summary) {
+    pub(super) fn planned(&mut self, summary: &Summary) {
         self.workers.set(summary.workers as f64);
         self.units.set(summary.units as f64);
         self.uncovered.set(summary.uncovered.len() as f64);
-        self.moves.set((summary.incoming + summary.outgoing) as f64);
+        (self.moving.incoming, self.moving.outgoing) = (summary.incoming, summary.outgoing);
+        self.moves.set(self.moving.count() as f64);
         self.moves_planned(&summary.moves);
+    }
+
+    /// It has so many units now.
+    pub(super) fn holds(&mut self, units: usize) {
+        self.moving.holds(units);
+        self.held.set(units as f64);
+        self.moves.set(self.moving.count() as f64);
     }
 
     /// It has stopped: nothing of what it said last is so any more.
@@ -109,6 +119,26 @@ impl FleetMeters {
             gauge.set(0.0);
         }
         self.planning(Role::Member, &Planning::default());
+    }
+}
+
+/// What is on its way by the last plan. A plan is told once, and what comes and goes after that is not told of with it.
+#[derive(Default)]
+struct Moving {
+    incoming: usize,
+    outgoing: usize,
+    held: usize,
+}
+
+impl Moving {
+    fn holds(&mut self, units: usize) {
+        let before = std::mem::replace(&mut self.held, units);
+        self.incoming = self.incoming.saturating_sub(units.saturating_sub(before));
+        self.outgoing = self.outgoing.saturating_sub(before.saturating_sub(units));
+    }
+
+    fn count(&self) -> usize {
+        self.incoming + self.outgoing
     }
 }
 

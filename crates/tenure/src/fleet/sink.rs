@@ -140,7 +140,7 @@ impl WorkerSink {
             }
         }
         let held = inner.users().shares.len();
-        self.meters.held.set(held as f64);
+        self.meters.holds(held);
         ControlFlow::Continue(())
     }
 
@@ -214,7 +214,7 @@ impl WorkerSink {
         users.answer_all(lease, &Loss::Released);
     }
 
-    fn planned(&self, inner: &SharedWorker, summary: &Summary) {
+    fn planned(&mut self, inner: &SharedWorker, summary: &Summary) {
         let holder = &inner.holder;
         self.meters.planned(summary);
         let before = inner.summary.send_replace(summary.clone());

@@ -159,7 +159,7 @@ impl SectionBuilder {
         });
         let (commands, receiver) = mpsc::unbounded_channel();
         let inner = Arc::new(SharedSection {
-            direct: DirectStore::new(self.store.clone(), home.clone()),
+            direct: DirectStore::new(self.store.clone(), Arc::clone(&clock), home.clone()),
             process: Process::this(),
             clock: Arc::clone(&clock),
             key: key.clone(),
