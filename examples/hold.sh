@@ -10,11 +10,13 @@ trap 'clean; exit 130' INT
 trap 'clean; exit 143' TERM
 mkfifo "$dir/in" "$dir/out"
 tenure hold "$1" --json <"$dir/in" >"$dir/out" &
+holder=$!
 exec 3>"$dir/in" 4<"$dir/out"
 read -r line <&4 || { echo "$1 was not acquired" >&2; exit 75; }
 fence=$(printf '%s\n' "$line" | sed 's/.*"fence":\([0-9]*\).*/\1/')
 echo "working with fence $fence"
 # The end of its input gives the lease back.
 exec 3>&-
-while read -r line <&4; do last=$line; done
-echo "$last"
+while read -r line <&4; do echo "$line"; done
+# Not 0 where the lease was lost before: others may have worked meanwhile.
+wait $holder

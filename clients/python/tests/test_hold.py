@@ -103,6 +103,23 @@ with tenure.hold("k", program=[sys.argv[1]], store=sys.argv[2]) as lease:
             self.assertEqual(child.stdout.read(), "True\n")
         self.assertEqual(self.tenure("run", "--try", "k", "--", "true").returncode, 0)
 
+    def test_what_runs_while_the_interpreter_ends_has_the_lease_that_it_believes_in(self):
+        script = """
+import atexit, subprocess, sys
+import tenure
+def last():
+    # Handlers that were registered before run after it.
+    refused = subprocess.run([sys.argv[1], "run", "--wait", "1s", "k", "--", "true"], stderr=subprocess.DEVNULL)
+    print(lease.held, refused.returncode)
+atexit.register(last)
+lease = tenure.hold("k", program=[sys.argv[1]], store=sys.argv[2])
+"""
+        command = [sys.executable, "-c", script, PROGRAM, self.environment["TENURE_STORE"]]
+        environment = {**self.environment, "PYTHONPATH": str(HERE / "src")}
+        said = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+        self.assertEqual(said, "True 75\n")
+        wait_until("its end to be seen", lambda: self.state("k") == "vacant")
+
     def test_a_loss_and_what_is_missing_are_told(self):
         lease = self.hold("k", at_most=0.3)
         self.assertTrue(lease.wait_lost(LONG))

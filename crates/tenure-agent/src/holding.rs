@@ -34,6 +34,9 @@ pub(crate) enum End {
     GivenBack,
     /// Its client is gone, for this reason.
     Gone(&'static str),
+    /// Its client has not said that it has ended what it does, for this reason: it was silent until its deadline, or its process has ended in the midst
+    /// of something.
+    Silent(&'static str),
     /// A tick ran well, with this to be said of it.
     Ran(String),
     /// A unit is done; with these fields in place of all others, if given.
@@ -99,7 +102,7 @@ impl Holding {
     /// Whether its client may say this of its end.
     pub(crate) fn takes(&self, end: &End) -> bool {
         match end {
-            End::GivenBack | End::Gone(_) => true,
+            End::GivenBack | End::Gone(_) | End::Silent(_) => true,
             End::Ran(_) => matches!(self, Holding::Tick(..)),
             End::Done(_) => matches!(self, Holding::Unit(..)),
             End::Failed(_) => matches!(self, Holding::Tick(..) | Holding::Unit(..)),
@@ -154,7 +157,7 @@ impl Holding {
                 let (is_well, says) = match end {
                     End::Ran(says) => (true, says),
                     End::Failed(says) => (false, says),
-                    End::Gone(why) if again == Again::No => (false, why.to_owned()),
+                    End::Gone(why) | End::Silent(why) if again == Again::No => (false, why.to_owned()),
                     _ => return Ok(tick.release().await),
                 };
                 // What is said of it is short enough for any record.
@@ -162,6 +165,8 @@ impl Holding {
             }
             Holding::Unit(unit, _) => match end {
                 End::Done(fields) => unit.finish(fields.map(metadata)).await,
+                // A request of its may still be on its way.
+                End::Silent(_) => Ok(unit.abandon().await),
                 // It goes where it is planned to be: what is given back has not failed, nor has what was to end.
                 End::GivenBack | End::Gone(_) if end == End::GivenBack || unit.draining().is_some() => {
                     let is_ours = unit.is_held();

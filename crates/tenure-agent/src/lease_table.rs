@@ -299,7 +299,7 @@ impl LeaseTable {
         };
         let Some(entry) = entry else { return false };
         self.left("exited", id, &entry.holding, None);
-        tokio::spawn(give_back(entry, End::Gone(EXITED), EXITED));
+        tokio::spawn(give_back(entry, End::Silent(EXITED), EXITED));
         true
     }
 
@@ -336,7 +336,7 @@ impl LeaseTable {
                     (None, _) => "lapsed",
                 };
                 self.left(event, id, &entry.holding, loss);
-                tokio::spawn(give_back(entry, End::Gone(silence), silence));
+                tokio::spawn(give_back(entry, End::Silent(silence), silence));
             }
             let wait = next.map(|at| at.saturating_sub(boottime()).min(LONGEST));
             tokio::select! {

@@ -153,6 +153,17 @@ fn s9_a_silent_clients_unit_goes_to_another_at_its_deadline_and_no_sooner() {
 }
 
 #[test]
+fn s2_a_unit_that_a_client_let_lapse_has_a_higher_fence_at_the_same_worker_too() {
+    let bench = Bench::new();
+    let agent = Agent::start(&bench, &[]);
+    let mut only = Worker::join(&agent, &json!({"units": ["u"], "ttl_ms": 1000}));
+    let told = only.given();
+    let next = only.given();
+    assert_eq!(next.0["unit"], told.0["unit"]);
+    assert!(next.number("fence") > told.number("fence"), "{next:?} after {told:?}");
+}
+
+#[test]
 fn s9_nobody_has_a_unit_before_the_deadline_of_a_client_whose_agent_is_killed() {
     let bench = Bench::new();
     let (killed, agent) = (Agent::start(&bench, &[]), second_agent(&bench));

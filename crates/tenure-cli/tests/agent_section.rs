@@ -55,6 +55,11 @@ fn ranges_are_leased_beside_others_and_given_back() {
     let all =
         leased(&mut client, &json!({"range": "0_c0", "for_ms": 60_000, "all": true, "wait_ms": 60_000}));
     assert_eq!(all.0["ranges"], json!(["0_c0"]));
+    // Nobody finds out late that a lease ends sooner than was asked for.
+    let day = 86_400_000;
+    assert_eq!(lease(&mut client, &json!({"range": "c0_d0", "for_ms": day})).status, 201);
+    let longer = lease(&mut client, &json!({"range": "d0_e0", "for_ms": day + 1}));
+    assert_eq!((longer.status, &longer.body["code"]), (400, &json!("bad_request")), "{longer:?}");
 }
 
 #[test]

@@ -230,6 +230,19 @@ fn programs_in_python_and_shell_hold_a_lease() {
 }
 
 #[test]
+fn the_program_in_shell_tells_a_loss_by_its_status() {
+    let bench = Bench::new();
+    let script = std::fs::read_to_string(examples().join("hold.sh")).unwrap();
+    // Somebody takes it amid the commands.
+    let (before, after) = script.split_once("# The end of its input").unwrap();
+    bench.write("hold.sh", format!("{before}tenure release nightly --now --yes > released\n# {after}"));
+    let ran = Ran::of(
+        beside(&bench, "sh").arg("hold.sh").arg("nightly").current_dir(bench.path("")).output().unwrap(),
+    );
+    assert!(ran.code == 76 && ran.out.contains(r#""event":"lost""#), "{ran:?}");
+}
+
+#[test]
 fn the_program_in_python_knows_its_fence_and_its_lease_until_it_is_over() {
     let bench = Bench::new();
     let program = "\

@@ -1,13 +1,13 @@
 //! Plan: what users do with the units that they have, and what they are answered, in simulated time: each answer goes to who
 //! asked, also when several ask at once or give up asking (S4); what outsiders write stays; nothing is written after the end
 //! (S3); a unit whose end is refused goes to another (L3); units that nobody takes up, handles that are dropped; a change that was
-//! made but not told is told by the next attempt.
+//! made but not told is told by the next attempt; what may go on is told from what comes next by its fence (S2).
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
 use crate::common::{TTL, World, settle};
 use std::time::Duration;
-use tenure::fleet::{Assignment, Event, Fleet, NewUnit, Status, Worker};
+use tenure::fleet::{Assignment, Event, Fleet, NewUnit, Status, Verdict, Worker};
 use tenure::{AnyStore, ErrorKind, Fence, HolderId, LeaseError, Loss, Metadata, Value};
 use tenure_store::{Fault, FaultyStore, MemoryStore, Store};
 
@@ -259,4 +259,41 @@ async fn a_worker_whose_session_can_not_be_read_is_told_as_damaged() {
     let [(name, error)] = &roster.damaged[..] else { panic!("{roster:?}") };
     assert_eq!((name.as_str(), error.kind()), (a.holder().as_str(), ErrorKind::Foreign));
     assert_eq!(roster.members, []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s2_a_worker_that_has_a_unit_again_that_may_be_worked_on_has_a_higher_fence() {
+    let world = World::new();
+    create(&world, 1).await;
+    let (a, _) = join(&world, 1);
+    let first = assigned(&a).await;
+    let mut fence = first.fence();
+    // It is nobody else's, so it rests here; what was done for it has ended.
+    assert!(first.release().await);
+    let released = assigned(&a).await;
+    assert_eq!(released.fence(), fence);
+    assert!(released.abandon().await);
+    let abandoned = assigned(&a).await;
+    assert!(abandoned.fence() > std::mem::replace(&mut fence, abandoned.fence()));
+    drop(abandoned);
+    let dropped = assigned(&a).await;
+    assert!(dropped.fence() > std::mem::replace(&mut fence, dropped.fence()));
+    drop(dropped);
+    // A body that panics was in the midst of something.
+    let (fences, mut began) = tokio::sync::mpsc::unbounded_channel();
+    let runs = tokio::spawn(async move {
+        a.run(move |unit| {
+            let fences = fences.clone();
+            async move {
+                assert!(fences.send(unit.fence()).is_err(), "on purpose");
+                Verdict::Again
+            }
+        })
+        .await;
+    });
+    for _ in 0..2 {
+        let next = began.recv().await.unwrap();
+        assert!(next > std::mem::replace(&mut fence, next));
+    }
+    runs.abort();
 }

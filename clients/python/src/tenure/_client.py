@@ -116,7 +116,7 @@ class Client:
     def ranges(
         self, section: str, wanted: str, *, lasts: float, all: bool = False, wait: Optional[float] = 0.0
     ) -> Ranges:
-        """What nobody else has of the keys `wanted` (LOW_HIGH in hexadecimal digits, the high end excluded), for `lasts` seconds, which nothing prolongs; `all`: all
+        """What nobody else has of the keys `wanted` (LOW_HIGH in hexadecimal digits, the high end excluded), for `lasts` seconds (a day at most), which nothing prolongs; `all`: all
         of it or nothing. Raises `HeldByAnother` if there is nothing to have."""
         return self._get(_asks.ranges(section, wanted, lasts, all), wait, made=Ranges)
 

@@ -172,8 +172,9 @@ def _told(process: "subprocess.Popen[str]", started: _Program, name: str) -> Lea
         raise AgentError(f"{name} says {line.strip()[:200]!r}, which tells of no lease; is it tenure's program?") from None
     reader = threading.Thread(target=_follow, args=(weakref.ref(lease), process), name="tenure hold", daemon=True)
     reader.start()
-    # One that nobody has any more is given back.
-    weakref.finalize(lease, _give_back, process)
+    # One that nobody has any more is given back. Not by the interpreter's own end: threads and handlers still go by it then, and the program sees
+    # by its input when all of them are gone.
+    weakref.finalize(lease, _give_back, process).atexit = False
     return lease
 
 

@@ -7,15 +7,15 @@ use crate::named::Named;
 use crate::peer::ClientIdentity;
 use crate::posted::Posted;
 use crate::problem::Problem;
-use crate::wire::{LeaseReply, OnExit};
+use crate::wire::{LeaseReply, OnExit, millis};
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
-use tenure::InvalidInput;
 use tenure::range::{KeyRange, Section};
+use tenure::{InvalidInput, Ttl};
 use utoipa::ToSchema;
 
 /// A wish for keys of a section.
@@ -24,7 +24,7 @@ use utoipa::ToSchema;
 pub(crate) struct AcquireRange {
     /// LOW_HIGH in hexadecimal digits, the high end excluded.
     pub(crate) range: String,
-    /// How long it is leased, which nothing prolongs.
+    /// How long it is leased, a day at most. Nothing prolongs it.
     pub(crate) for_ms: u64,
     /// All of it or nothing; else what nobody else has of it.
     #[serde(default)]
@@ -60,6 +60,11 @@ pub(crate) async fn acquire(
 ) -> Result<(StatusCode, Json<LeasedRanges>), Problem> {
     let wish = LeaseRequest::checked(&shared, asked.wait_ms, None, None, asked.on_exit)?;
     let range: KeyRange = asked.range.parse()?;
+    let most = millis(Ttl::MAX.duration());
+    if asked.for_ms > most {
+        let text = format!("for_ms {} is over {most}, a day; lease the range again after that", asked.for_ms);
+        return Err(Problem::bad_request(text));
+    }
     let section = section(&shared, &name)?;
     let time = Duration::from_millis(asked.for_ms);
     let lock = section.lock(range, time);

@@ -65,6 +65,9 @@ pub enum FleetCommand {
     Finish(LeaseId, RequestId, Option<Metadata>),
     /// What was done for the unit has failed: let another worker have it, or this one again, after a while. Answered by `Released`.
     Decline(LeaseId, RequestId),
+    /// Nobody believes in the unit any more, but what was done for it may still go on: as `Decline`, and whoever has it next, this worker too, has it under
+    /// a higher fence. Answered by `Released`.
+    Abandon(LeaseId, RequestId),
     /// Let this very worker have the unit. Answered by `Released`, or `Failed` if there is no such worker.
     HandTo(LeaseId, RequestId, HolderId),
     /// What was done for the unit could not be ended for certain: let it expire. Answered by `Released`.
@@ -89,6 +92,7 @@ impl FleetCommand {
             | FleetCommand::Drained(lease)
             | FleetCommand::Finish(lease, ..)
             | FleetCommand::Decline(lease, _)
+            | FleetCommand::Abandon(lease, _)
             | FleetCommand::HandTo(lease, ..)
             | FleetCommand::Lapse(lease) => Some(*lease),
             _ => None,

@@ -99,9 +99,14 @@ impl World {
         if let Some(work) = self.nodes[index].own.works.get_mut(&lease) {
             work.end = Some(request);
         }
+        let abandons =
+            self.scenario.bodies.abandon > 0 && self.rng.below(1000) < self.scenario.bodies.abandon;
         let command = if finishes {
             let point = self.rng.chance(0.5).then_some(point);
             FleetCommand::Finish(lease, request, point.map(fields))
+        } else if abandons {
+            self.abandoned(index, lease);
+            FleetCommand::Abandon(lease, request)
         } else if self.rng.chance(0.5) {
             FleetCommand::Decline(lease, request)
         } else {
@@ -109,6 +114,14 @@ impl World {
             FleetCommand::HandTo(lease, request, self.nodes[to].who.clone())
         };
         self.command(index, command);
+    }
+
+    /// The body is not believed in any more, and may write yet.
+    fn abandoned(&mut self, index: usize, lease: LeaseId) {
+        let Some(work) = self.nodes[index].own.works.get(&lease) else { return };
+        if let Some(truth) = self.scene.units.get_mut(&work.unit) {
+            truth.abandoned = work.fence;
+        }
     }
 
     /// The body has failed.

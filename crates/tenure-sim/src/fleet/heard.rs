@@ -4,6 +4,7 @@ use super::World;
 use super::bodies::{POINT, asking};
 use super::invariants;
 use super::node::{AssignedWork, Body};
+use super::world::Truth;
 use crate::invariants::Rule;
 use crate::kernel::coverage::Coverage;
 use tenure_core::fleet::{FleetNotice, Reason, RequestId, Uncovered};
@@ -243,8 +244,9 @@ impl World {
 
     /// With nothing changing, nothing moves.
     fn moved(&mut self, index: usize, what: &str, unit: &Key) {
-        let fails = self.scene.units.get(unit).is_some_and(|truth| truth.fails);
-        if self.t > self.scene.settled_by && !fails {
+        // These rest, for up to 32 ttls.
+        let fails = |truth: &Truth| truth.fails || truth.abandoned > Fence(0);
+        if self.t > self.scene.settled_by && !self.scene.units.get(unit).is_some_and(fails) {
             let text = format!("w{index} {what} {unit} though nothing has changed");
             self.check(Rule::L2, Err(text));
         }

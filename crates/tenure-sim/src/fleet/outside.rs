@@ -63,6 +63,7 @@ impl World {
             idle: None,
             claims: Vec::new(),
             assigned: nobody,
+            abandoned: Fence(0),
             behind: Vec::new(),
             points: vec![0],
         };

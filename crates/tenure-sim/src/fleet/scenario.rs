@@ -21,6 +21,8 @@ pub(crate) struct BodyBehaviour {
     pub(crate) finish: u64,
     /// The share that declines it, or hands it to a worker of the user's choice.
     pub(crate) pass: u64,
+    /// The share of these, in thousandths, whose body is not known to have ended.
+    pub(crate) abandon: u64,
     /// The mean time that a body takes to end.
     pub(crate) ends: u64,
     /// The share of ends that can't be made certain of: the lease is left to lapse.
@@ -134,7 +136,7 @@ pub(crate) struct FleetScenario {
 }
 
 const BODIES: BodyBehaviour =
-    BodyBehaviour { turn: 700, update: 250, finish: 4, pass: 6, ends: 30, lapse: 0 };
+    BodyBehaviour { turn: 700, update: 250, finish: 4, pass: 6, abandon: 0, ends: 30, lapse: 0 };
 
 const CALLS: &[(FaultKind, f64)] = &[
     (FaultKind::RequestLost, 0.03),

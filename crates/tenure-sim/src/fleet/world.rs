@@ -22,6 +22,8 @@ pub(crate) struct Truth {
     pub(crate) claims: Vec<(Fence, bool)>,
     /// The highest fence that was assigned, to whom.
     pub(crate) assigned: (Fence, (usize, u32, LeaseId)),
+    /// The fence of the last one whose body is not known to have ended.
+    pub(crate) abandoned: Fence,
     /// Tenures that its record does not show any more, since somebody has deleted it or put it back, and when that was.
     pub(crate) behind: Vec<(Fence, True)>,
     /// The checkpoints that took effect lately.

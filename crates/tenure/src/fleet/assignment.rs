@@ -63,6 +63,7 @@ impl Assignment {
     /// Lets another worker have the unit, for this one could not do it. Once several could not, it is left alone for a while, longer
     /// each time, up to 32 ttls ([`UnitSpec::retry`](super::UnitSpec::retry)); then it is assigned again, perhaps to this worker.
     /// After it was worked on for four ttls, or changed by [`Fleet::update`](super::Fleet::update), its failures count no more.
+    /// A unit that is left alone at this worker keeps its fence: what was done for it has ended.
     /// False: it was lost before.
     ///
     /// # Cancel safety
@@ -71,6 +72,23 @@ impl Assignment {
         let unit = self.unit.clone();
         let lease = unit.share.lease;
         let released = refused(self.ask(|request| FleetCommand::Decline(lease, request)).await);
+        released.unwrap_or_else(|error| {
+            unit.tell_not_let_go(&error);
+            false
+        })
+    }
+
+    /// As [`release`](Assignment::release), where a request of what was done for the unit may still be on its way: it was dropped in the midst, or ran on a host that is silent now.
+    /// The next body has a higher fence then, also one of this worker, so a resource refuses that request. A drop does the same.
+    ///
+    /// Nobody may believe in the unit any more. Where somebody may, [`lapse`](Assignment::lapse) is right.
+    ///
+    /// # Cancel safety
+    /// Dropping the future does not stop the release.
+    pub async fn abandon(self) -> bool {
+        let unit = self.unit.clone();
+        let lease = unit.share.lease;
+        let released = refused(self.ask(|request| FleetCommand::Abandon(lease, request)).await);
         released.unwrap_or_else(|error| {
             unit.tell_not_let_go(&error);
             false
@@ -135,9 +153,14 @@ impl Drop for Assignment {
             return;
         }
         let lease = self.unit.share.lease;
-        let fails = *self.drop_fails.get_mut() && !self.unit.is_draining();
+        // What was begun for it may have been dropped in the midst of a request.
+        let is_abandoned = *self.drop_fails.get_mut() || self.unit.is_draining();
         let request = self.unit.worker.users().draw();
-        self.spend(if fails { FleetCommand::Decline(lease, request) } else { FleetCommand::Drained(lease) });
+        self.spend(if is_abandoned {
+            FleetCommand::Abandon(lease, request)
+        } else {
+            FleetCommand::Drained(lease)
+        });
     }
 }
 

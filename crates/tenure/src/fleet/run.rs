@@ -143,7 +143,8 @@ where
         Ok((Verdict::DoneWith(fields), true)) => assignment.finish(Some(fields)).await,
         Ok((Verdict::Again | Verdict::Failed(_), true)) => Ok(assignment.release().await),
         Ok((Verdict::HandTo(worker), true)) => assignment.hand_to(&worker).await,
-        Err(error) if error.is_panic() && !unit.is_draining() => Ok(assignment.release().await),
+        // It was dropped in the midst of something.
+        Err(error) if error.is_panic() || unit.is_draining() => Ok(assignment.abandon().await),
         Ok((_, false)) | Err(_) => return assignment.drained(),
     };
     if let Err(error) = followed {

@@ -3,6 +3,8 @@
 
 use super::Worker;
 use super::own::Stage;
+use super::retry::MayStay;
+use crate::bugs::Bug;
 use crate::fleet::talk::RequestId;
 use crate::holder::lease_id::LeaseId;
 use crate::values::key::HolderId;
@@ -13,16 +15,26 @@ use crate::values::time::Now;
 pub(super) struct Choice {
     pub(super) lease: LeaseId,
     request: RequestId,
-    /// This one; or whoever is next in turn.
-    to: Option<HolderId>,
+    end: EndedUnit,
+}
+
+/// How a unit came to be given up, by which the next worker is chosen.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum EndedUnit {
+    /// A user has named the next one.
+    HandedTo(HolderId),
+    /// Whoever is next in turn has it; or this worker again, after a rest.
+    Failed,
+    /// The same, but for a rest under this tenure: what was done for it may go on, and is told from what comes next by the fence alone.
+    Abandoned,
 }
 
 impl Worker {
-    /// What was done for a unit has ended: another worker is to have it.
-    pub(super) fn choose(&mut self, now: Now, lease: LeaseId, request: RequestId, to: Option<HolderId>) {
+    /// This worker is done with a unit: another one is to have it.
+    pub(super) fn choose(&mut self, now: Now, lease: LeaseId, request: RequestId, end: EndedUnit) {
         let Some((_, own)) = self.ending(lease, request) else { return };
         own.asked.end = Some(request);
-        self.choices.push(Choice { lease, request, to });
+        self.choices.push(Choice { lease, request, end });
         if self.is_planner() || self.look.blind || !self.may_list(now) {
             self.choose_from_roster(now);
         }
@@ -36,15 +48,19 @@ impl Worker {
 
     /// The others are known, or as many of them as there are to be known.
     pub(super) fn choose_from_roster(&mut self, now: Now) {
-        for Choice { lease, request, to } in std::mem::take(&mut self.choices) {
+        for Choice { lease, request, end } in std::mem::take(&mut self.choices) {
             // One that is being given up meanwhile is answered by that.
             let is_here = |stage| matches!(stage, Stage::Held | Stage::Draining);
             if !self.own_of(lease).is_some_and(|(_, own)| is_here(own.stage)) {
                 continue;
             }
-            match to {
-                Some(holder) => self.hand_to(now, lease, request, &holder),
-                None => self.decline(now, lease),
+            match end {
+                EndedUnit::HandedTo(holder) => self.hand_to(now, lease, request, &holder),
+                EndedUnit::Failed => self.decline(now, lease, MayStay::Yes),
+                EndedUnit::Abandoned if self.has_bug(Bug::AbandonedInPlace) => {
+                    self.decline(now, lease, MayStay::Yes);
+                }
+                EndedUnit::Abandoned => self.abandon(now, lease),
             }
         }
     }

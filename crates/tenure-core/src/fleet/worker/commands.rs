@@ -2,6 +2,7 @@
 
 use super::Worker;
 use super::asked::Change;
+use super::choice::EndedUnit;
 use super::own::{Own, Stage};
 use crate::bugs::Bug;
 use crate::fleet::about::About;
@@ -40,8 +41,11 @@ impl Worker {
             }
             FleetCommand::Drained(lease) => self.drained(now, lease),
             FleetCommand::Finish(lease, request, fields) => self.finish(now, lease, request, fields),
-            FleetCommand::Decline(lease, request) => self.choose(now, lease, request, None),
-            FleetCommand::HandTo(lease, request, holder) => self.choose(now, lease, request, Some(holder)),
+            FleetCommand::Decline(lease, request) => self.choose(now, lease, request, EndedUnit::Failed),
+            FleetCommand::Abandon(lease, request) => self.choose(now, lease, request, EndedUnit::Abandoned),
+            FleetCommand::HandTo(lease, request, holder) => {
+                self.choose(now, lease, request, EndedUnit::HandedTo(holder));
+            }
             // It was lost before users could hear of that.
             FleetCommand::Lapse(lease)
                 if self.own_of(lease).is_none() && !self.has_bug(Bug::LateLapseUnheard) =>

@@ -74,9 +74,24 @@ fn rest(failures: u32, workers: usize, has_rested: bool) -> Option<u32> {
     (!has_rested || workers == 1).then(|| 1 << (later / 2).min(DOUBLED))
 }
 
+/// Whether a unit may rest under the tenure that it has. Its next body here has the same fence then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum MayStay {
+    Yes,
+    No,
+}
+
 impl Worker {
+    /// The unit's body may be at work for all that is known, though it does not believe in the unit any more. One that was to end has not failed.
+    pub(super) fn abandon(&mut self, now: Now, lease: LeaseId) {
+        match self.own_of(lease) {
+            Some((_, own)) if own.stage == Stage::Draining => self.give_away(now, lease),
+            _ => self.decline(now, lease, MayStay::No),
+        }
+    }
+
     /// The unit's body has ended without success: another worker has a go, or this one does after a while.
-    pub(super) fn decline(&mut self, now: Now, lease: LeaseId) {
+    pub(super) fn decline(&mut self, now: Now, lease: LeaseId, may_stay: MayStay) {
         let forgotten = self.ttl.duration() * FORGOTTEN;
         let Some((key, own)) = self.own_of(lease) else { return };
         let spec = own.spec.clone();
@@ -98,11 +113,12 @@ impl Worker {
         if before.is_none() {
             self.tell_evenness(now);
         }
-        if rests.is_some() {
+        if rests.is_some() && may_stay == MayStay::Yes {
             self.retries.notes.insert(key, (retry, false));
             return self.write_note(now, lease);
         }
-        let transferee = next.into_iter().next();
+        // Whoever is given what has to rest has it rest there.
+        let transferee = next.into_iter().next().filter(|_| rests.is_none());
         let letter = transferee
             .as_ref()
             .and_then(|transferee| self.peers.get(transferee))

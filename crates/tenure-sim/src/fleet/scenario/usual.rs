@@ -92,7 +92,7 @@ pub(super) const ALL: &[FleetScenario] = &[
         units: 16,
         room: 4,
         labels: true,
-        bodies: BodyBehaviour { turn: 400, update: 300, finish: 40, pass: 40, ends: 30, lapse: 20 },
+        bodies: BodyBehaviour { turn: 400, update: 300, finish: 40, pass: 40, lapse: 20, ..BODIES },
         churn: 500,
         disturbances: &[Disturbance::Churn, Disturbance::Leave],
         ..USUAL
@@ -108,6 +108,20 @@ pub(super) const ALL: &[FleetScenario] = &[
         disturbances: &[Disturbance::Death, Disturbance::Leave],
         chaos: 10,
         calm: 100,
+        rounds: 1,
+        ..USUAL
+    },
+    FleetScenario {
+        name: "fleet-silent",
+        about: "bodies are given up that may go on, and whoever works on the unit next, the same worker too, has a higher fence",
+        nodes: 3,
+        units: 6,
+        // As of what fails.
+        wall_off_ms: 20,
+        bodies: BodyBehaviour { turn: 200, pass: 100, abandon: 800, finish: 0, ..BODIES },
+        disturbances: &[Disturbance::Death, Disturbance::Leave],
+        chaos: 30,
+        calm: 40,
         rounds: 1,
         ..USUAL
     },

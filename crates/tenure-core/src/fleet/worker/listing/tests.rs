@@ -6,6 +6,7 @@ use crate::fleet::plan::Cause;
 use crate::fleet::talk::RequestId;
 use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
+use crate::fleet::worker::choice::EndedUnit;
 use crate::fleet::worker::own::Stage;
 use crate::values::metadata::{Metadata, RESERVED, Value};
 use crate::values::record::{Attachment, Record};
@@ -142,7 +143,7 @@ fn others_list_only_what_they_can_not_be_told() {
     assert_eq!(wakes(&|worker| worker.look.blind = true), (true, Some(Purpose::Own)));
     let declines = |worker: &mut Worker| {
         let lease = has(worker, 0, crate::fleet::worker::own::Stage::Held, Some(0));
-        worker.choose(at(10), lease, crate::fleet::RequestId(1), None);
+        worker.choose(at(10), lease, crate::fleet::RequestId(1), EndedUnit::Failed);
     };
     assert_eq!(wakes(&declines), (true, Some(Purpose::Roster)));
 }
@@ -362,7 +363,7 @@ fn parts_of_workers_that_are_not_listed_are_not_kept() {
 fn a_unit_that_is_to_go_to_another_waits_for_no_roster_once_all_was_listed() {
     let mut worker = led(1, false);
     let lease = gets(&mut worker, 0);
-    worker.choose(at(20), lease, RequestId(4), Some(holder(1)));
+    worker.choose(at(20), lease, RequestId(4), EndedUnit::HandedTo(holder(1)));
     // It comes to plan before the roster was listed for that.
     worker.planner = Some(myself());
     worker.board = worker.planner.as_ref().map(|planner| SeenBoard::of(board_by(8, 2, planner)));

@@ -3,6 +3,7 @@ use super::*;
 use crate::fleet::talk::FleetCommand;
 use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
+use crate::fleet::worker::choice::EndedUnit;
 use crate::op::{Answer, Event, Machine, Op, Outcome, Request};
 
 #[test]
@@ -40,7 +41,7 @@ fn a_unit_is_handed_to_whom_a_user_names_if_that_one_stays() {
         let mut worker = worker(2);
         worker.peers.get_mut(&session(1)).unwrap().about.leaving = leaving;
         let lease = has(&mut worker, 0, Stage::Held, Some(0));
-        worker.choose(at(100), lease, RequestId(4), Some(holder(to)));
+        worker.choose(at(100), lease, RequestId(4), EndedUnit::HandedTo(holder(to)));
         worker.choose_from_roster(at(101));
         let told = told(&mut worker);
         let refused = |told: &FleetNotice| matches!(told, FleetNotice::Failed(_, RequestId(4), _));

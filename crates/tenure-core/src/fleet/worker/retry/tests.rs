@@ -1,6 +1,7 @@
 //! Plan: as often as there are workers a unit goes on at once, then it rests longer and longer, every other time; only those come
 //! next who may have it and want it, in order, and nobody where it is pinned; who hears no letters is told as all are; whoever
-//! gets it goes by what its record says, for no longer than the longest rest; the last one that leaves writes the count, too.
+//! gets it goes by what its record says, for no longer than the longest rest; the last one that leaves writes the count, too. A unit whose body may go on
+//! rests under no tenure.
 use super::*;
 use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
@@ -58,7 +59,7 @@ fn declined(failures: u32, letters: bool) -> (Worker, LeaseId) {
     let own = worker.own.get_mut(&unit(0)).unwrap();
     own.since = at(99).held;
     own.spec.retry = Some(Retry { failures, since: Wall(0), rest: Duration::from_secs(1) });
-    worker.decline(at(100), lease);
+    worker.decline(at(100), lease, MayStay::Yes);
     (worker, lease)
 }
 
@@ -142,4 +143,32 @@ fn the_last_worker_that_leaves_writes_how_often_a_unit_has_failed() {
     assert_eq!(left.record.tenure, None);
     let (spec, _) = UnitSpec::parse(left.record.metadata).unwrap();
     assert_eq!(spec.retry, Some(Retry { failures: 1, since: at(2).wall, rest: Duration::ZERO }));
+}
+
+#[test]
+fn s2_a_unit_whose_body_may_go_on_is_vacated_and_rests_under_no_tenure() {
+    let mut worker = up();
+    let lease = gets(&mut worker, 0);
+    worker.command(at(2), FleetCommand::Abandon(lease, RequestId(1)));
+    worker.choose_from_roster(at(2));
+    let (_, left) = writes_unit(&mut worker, 0).unwrap();
+    assert_eq!(left.record.tenure, None);
+    let (spec, _) = UnitSpec::parse(left.record.metadata).unwrap();
+    let rest = worker.ttl.duration();
+    assert_eq!(spec.retry, Some(Retry { failures: 1, since: at(2).wall, rest }), "whoever has it next waits");
+}
+
+#[test]
+fn s2_a_unit_that_is_planned_to_stay_is_vacated_all_the_same_if_its_body_may_go_on() {
+    let mut worker = up();
+    let lease = gets(&mut worker, 0);
+    let me = worker.me.clone();
+    let own = worker.own.get_mut(&unit(0)).unwrap();
+    (own.stage, own.transferee) = (Stage::Draining, Some(me));
+    worker.command(at(2), FleetCommand::Abandon(lease, RequestId(1)));
+    worker.choose_from_roster(at(2));
+    let (_, left) = writes_unit(&mut worker, 0).unwrap();
+    assert_eq!(left.record.tenure, None);
+    let (spec, _) = UnitSpec::parse(left.record.metadata).unwrap();
+    assert_eq!(spec.retry, None, "what was to end has not failed");
 }
