@@ -1,4 +1,4 @@
-//! Parts that several stores are made of, for whoever writes another one.
+//! Parts that several stores are made of, or what holds leases on them, for whoever writes another one.
 
 mod admission;
 mod aside;
@@ -6,6 +6,7 @@ mod call;
 mod columns;
 mod login;
 mod options;
+mod panics;
 mod password;
 mod prefix;
 mod silence;
@@ -19,6 +20,7 @@ pub use call::Call;
 pub use columns::{Columns, fence_column};
 pub use login::{check_login, check_nobody};
 pub use options::{UrlOption, check_span, is_loopback};
+pub use panics::{quietly, quietly_or};
 pub use password::Password;
 pub use prefix::end_of_prefix;
 pub use silence::{Silence, Wait};

@@ -1,12 +1,12 @@
 //! What a holder believes, in a form that can be asked in a few nanoseconds and without I/O.
 
-use crate::panics::quietly;
 use crate::request::Request;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tenure_core::{Fence, HolderId, Key, Loss, Tick, Ttl};
+use tenure_store::tell;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::field::display;
@@ -133,12 +133,10 @@ impl LeaseCell {
     pub(crate) fn tell_overrun(&self, holder: &HolderId, most: Duration) {
         let (key, fence) = self.name().map(|name| (display(&name.key), display(name.fence))).unzip();
         let most_ms = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
-        quietly(|| {
-            tracing::warn!(
-                name: "lease.overran", target: "tenure::lease", key, fence, %holder, most_ms,
-                "lease held for as long as it may be"
-            );
-        });
+        tell!(
+            warn, name: "lease.overran", target: "tenure::lease", key, fence, %holder, most_ms,
+            "lease held for as long as it may be"
+        );
     }
 
     pub(crate) fn asked(&self, request: Request) {

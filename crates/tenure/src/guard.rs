@@ -5,7 +5,6 @@ use crate::cancelled::Cancelled;
 use crate::driver::nap;
 use crate::error::LeaseError;
 use crate::leases::Leases;
-use crate::panics::quietly;
 use crate::pending_claim::PendingClaim;
 use crate::prefixes::LeaseKind;
 use crate::request::Request;
@@ -15,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenure_core::{Command, Fence, Key, LeaseId, Loss, Metadata, StoreError, Tick, Ttl};
+use tenure_store::tell;
 use tokio_util::sync::DropGuard;
 
 /// A lease that is held: until it is released, dropped or lost.
@@ -78,9 +78,7 @@ impl Guard {
         cell: Arc<LeaseCell>,
     ) -> Guard {
         let holder = leases.holder();
-        quietly(|| {
-            tracing::debug!(name: "lease.acquired", target: "tenure::lease", %key, %fence, %holder, "lease acquired");
-        });
+        tell!(debug, name: "lease.acquired", target: "tenure::lease", %key, %fence, %holder, "lease acquired");
         let mut guard = Guard::borrowed(leases, id, key, fence, ttl, is_attached, cell);
         guard.spent = AtomicBool::new(false);
         guard.set_metadata(metadata);
@@ -299,9 +297,7 @@ impl Guard {
     fn tell_released(&self) {
         let (key, fence, holder) = (&self.key, self.fence, self.leases.holder());
         if self.is_held() {
-            quietly(|| {
-                tracing::debug!(name: "lease.released", target: "tenure::lease", %key, %fence, %holder, "lease released");
-            });
+            tell!(debug, name: "lease.released", target: "tenure::lease", %key, %fence, %holder, "lease released");
         }
     }
 

@@ -3,11 +3,11 @@
 use crate::driver::Trouble;
 use crate::home::Home;
 use crate::liveness::SessionLives;
-use crate::panics::quietly;
 use crate::shared::SharedLeases;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{Clock, Command, Drift, Fence, HolderId, Key, Sighting, StoreError, Stored, Ttl};
+use tenure_store::tell;
 use tenure_store::{AnyStore, Listed, Store, StoreExt};
 use tracing::field::display;
 
@@ -214,12 +214,10 @@ impl Drop for LeasesPresence {
             && !inner.users().ending.is_over()
         {
             let holder = display(&inner.holder);
-            quietly(|| {
-                tracing::warn!(
-                    name: "leases.left", target: "tenure::lease", holder,
-                    "not all leases are given back yet; if the process ends now, others wait for them until their ttl is over"
-                );
-            });
+            tell!(
+                warn, name: "leases.left", target: "tenure::lease", holder,
+                "not all leases are given back yet; if the process ends now, others wait for them until their ttl is over"
+            );
         }
     }
 }

@@ -128,7 +128,6 @@ mod lock_all;
 mod mail;
 mod meters;
 pub mod once;
-mod panics;
 mod patience;
 mod pending_claim;
 mod permit_share;

@@ -5,7 +5,6 @@ use crate::cells::EndedLease;
 use crate::driver::Sink;
 use crate::error::{AcquireError, LeaseError};
 use crate::meters;
-use crate::panics::quietly;
 use crate::renewals::Renewed;
 use crate::request::Request;
 use crate::shared::SharedLeases;
@@ -13,6 +12,7 @@ use crate::users::{CommandReply, HeardNotice, LeaseUsers, PendingCommand};
 use std::ops::ControlFlow;
 use std::sync::Weak;
 use tenure_core::{Command, Holder, LeaseId, Loss, Notice, Tick};
+use tenure_store::tell;
 use tracing::field::display;
 
 pub(crate) struct LeaseSink {
@@ -220,12 +220,10 @@ impl SharedLeases {
         meters::lease_lost(loss, self.prefixes.of(lease));
         let (key, fence) = cell.name().map(|name| (display(&name.key), display(name.fence))).unzip();
         let holder = &self.holder;
-        quietly(|| {
-            tracing::warn!(
-                name: "lease.lost", target: "tenure::lease", key, fence, %holder, reason = %loss, loss = loss.name(),
-                "lease lost"
-            );
-        });
+        tell!(
+            warn, name: "lease.lost", target: "tenure::lease", key, fence, %holder, reason = %loss, loss = loss.name(),
+            "lease lost"
+        );
     }
 
     /// Why a lease could not be given up.

@@ -6,13 +6,13 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(clippy::disallowed_methods, reason = "the paused runtime's clock is the simulated time")]
 
-use crate::common::listening::listens;
 use crate::common::{Process, TTL, World, settle};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure::{AcquireError, BodyError, LeaseError, Loss, Metadata};
 use tenure_store::Fault;
+use tenure_testkit::listens;
 use tokio::time::{Instant, sleep, timeout};
 use tracing::field::{Field, Visit};
 use tracing::span;

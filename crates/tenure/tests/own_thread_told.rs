@@ -4,13 +4,13 @@
 //! said of what goes well; the same with ranges; a store that fails is told of from the other thread.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use crate::common::listening::listens;
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure::range::{KeyRange, Section};
 use tenure::{AnyStore, Leases, MemoryStore};
 use tenure_store::{Fault, FaultyStore};
+use tenure_testkit::listens;
 use tracing::span;
 
 /// Takes down the names of events.

@@ -2,7 +2,6 @@
 //! told, and nothing else: leases are held, renewed, lost and had as before; a thread hears also what another without a subscriber has met first.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::listening::listens;
 use crate::common::{Process, TTL, World};
 use metrics::{Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, SharedString, Unit};
 use std::sync::Arc;
@@ -10,7 +9,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tenure::AnyStore;
 use tenure::fleet::Fleet;
 use tenure_store::Fault;
-use tracing::span;
+use tenure_testkit::listens_by;
+use tracing::Level;
+use tracing::subscriber::DefaultGuard;
 
 /// Panics at each event, once it is told to.
 #[derive(Default)]
@@ -28,22 +29,11 @@ impl Broken {
     }
 }
 
-struct BrokenSubscriber(Arc<Broken>, tracing::Level);
-
-impl tracing::Subscriber for BrokenSubscriber {
-    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        metadata.target().starts_with("tenure") && *metadata.level() <= self.1
-    }
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-    fn event(&self, _: &tracing::Event<'_>) {
-        self.0.told();
-    }
-    fn enter(&self, _: &span::Id) {}
-    fn exit(&self, _: &span::Id) {}
+/// Its subscriber is this thread's.
+fn broken_subscriber(level: Level) -> (Arc<Broken>, DefaultGuard) {
+    let broken = Arc::<Broken>::default();
+    let told = Arc::clone(&broken);
+    (broken, listens_by(level, move |_| told.told()))
 }
 
 struct BrokenRecorder(Arc<Broken>);
@@ -166,30 +156,26 @@ fn in_simulated_time(scenario: impl Future<Output = ()>) {
 
 #[test]
 fn l4_a_subscriber_that_panics_costs_no_lease() {
-    let broken = Arc::<Broken>::default();
-    let _here = listens(BrokenSubscriber(Arc::clone(&broken), tracing::Level::WARN));
+    let (broken, _here) = broken_subscriber(Level::WARN);
     in_simulated_time(a_store_fails_for_a_while(&broken));
 }
 
 #[test]
 fn l4_a_subscriber_that_panics_keeps_no_worker_out() {
-    let broken = Arc::<Broken>::default();
-    let _here = listens(BrokenSubscriber(Arc::clone(&broken), tracing::Level::WARN));
+    let (broken, _here) = broken_subscriber(Level::WARN);
     in_simulated_time(all_is_started(&broken));
 }
 
 #[test]
 fn l4_a_subscriber_that_panics_deposes_nobody_and_keeps_no_range() {
-    let broken = Arc::<Broken>::default();
-    let _here = listens(BrokenSubscriber(Arc::clone(&broken), tracing::Level::DEBUG));
+    let (broken, _here) = broken_subscriber(Level::DEBUG);
     in_simulated_time(a_key_is_led_and_ranges_are_held(&broken));
 }
 
 #[test]
 fn what_a_thread_without_a_subscriber_has_met_first_is_told_all_the_same() {
-    let broken = Arc::<Broken>::default();
     let says = || tracing::warn!(target: "tenure::test", "met");
-    let _here = listens(BrokenSubscriber(Arc::clone(&broken), tracing::Level::WARN));
+    let (broken, _here) = broken_subscriber(Level::WARN);
     std::thread::scope(|scope| scope.spawn(says).join()).unwrap();
     broken.panics.store(true, Ordering::SeqCst);
     assert!(std::panic::catch_unwind(says).is_err());

@@ -4,7 +4,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
-use crate::common::listening::listens;
 use crate::common::{TTL, World, settle};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
@@ -13,6 +12,7 @@ use tenure::fleet::FleetName;
 use tenure::range::Entry;
 use tenure::{AnyStore, Candidate, Fence, Key, Loss, Metadata, Sighting, Store, StoreError};
 use tenure_store::Fault;
+use tenure_testkit::listens;
 use tracing::span;
 
 /// Writes down each event of one target: its name, and its fields with their values.

@@ -2,12 +2,12 @@
 //! levels and fields, which people's alarms depend on.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::listening::listens;
 use crate::common::{TTL, World, measured, settle};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure_store::Fault;
+use tenure_testkit::listens;
 use tracing::field::{Field, Visit};
 use tracing::span;
 

@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tenure_core::{Clock, ErrorKind, Loss, StoreError};
+use tenure_store::tell;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -40,41 +41,41 @@ impl CoordinatorUsers {
         match notice {
             WorkerNotice::Taken(cell) => {
                 let (key, fence) = (cell.key(), cell.counter_at_take());
-                tracing::info!(name: "fleet.assigned", target: "tenure::fleet", key, fence, holder, "lease taken");
+                tell!(info, name: "fleet.assigned", target: "tenure::fleet", key, fence, holder, "lease taken");
             }
             WorkerNotice::Lost(cell, loss) => {
                 let (key, fence) = (cell.key(), cell.counter_at_take());
                 if *loss == Loss::Released {
-                    tracing::info!(name: "fleet.released", target: "tenure::fleet", key, fence, holder, "lease given up");
+                    tell!(info, name: "fleet.released", target: "tenure::fleet", key, fence, holder, "lease given up");
                 } else {
-                    tracing::warn!(name: "fleet.lost", target: "tenure::fleet", key, fence, holder, reason = %loss, loss = loss.name(), "lease lost");
+                    tell!(warn, name: "fleet.lost", target: "tenure::fleet", key, fence, holder, reason = %loss, loss = loss.name(), "lease lost");
                 }
             }
             WorkerNotice::Wanted(cell, by) => {
                 let (key, fence) = (cell.key(), cell.counter_at_take());
-                tracing::info!(name: "fleet.draining", target: "tenure::fleet", key, fence, holder, by, "lease is to go to another");
+                tell!(info, name: "fleet.draining", target: "tenure::fleet", key, fence, holder, by, "lease is to go to another");
             }
             WorkerNotice::Finished(cell) => {
                 let key = cell.key();
-                tracing::info!(name: "fleet.finished", target: "tenure::fleet", key, holder, "shard was read to its end");
+                tell!(info, name: "fleet.finished", target: "tenure::fleet", key, holder, "shard was read to its end");
             }
             WorkerNotice::LookFailed(error) => {
-                tracing::warn!(name: "fleet.failing", target: "tenure::fleet", holder, reason = %error, "the table could not be read");
+                tell!(warn, name: "fleet.failing", target: "tenure::fleet", holder, reason = %error, "the table could not be read");
             }
             WorkerNotice::TakeFailed(key, error) => {
-                tracing::warn!(name: "fleet.not_taken", target: "tenure::fleet", key, holder, reason = %error, "a lease could not be taken");
+                tell!(warn, name: "fleet.not_taken", target: "tenure::fleet", key, holder, reason = %error, "a lease could not be taken");
             }
             WorkerNotice::Foreign(error) => {
-                tracing::warn!(name: "fleet.unreadable", target: "tenure::fleet", holder, reason = %error, "this row is no lease");
+                tell!(warn, name: "fleet.unreadable", target: "tenure::fleet", holder, reason = %error, "this row is no lease");
             }
             WorkerNotice::Revived(worker) => {
-                tracing::warn!(
-                    name: "fleet.revived", target: "tenure::fleet", holder, worker,
+                tell!(
+                    warn, name: "fleet.revived", target: "tenure::fleet", holder, worker,
                     "a worker lives of which a lease was taken because it had been silent"
                 );
             }
             WorkerNotice::Skipped(rows) => {
-                tracing::info!(name: "fleet.skipped", target: "tenure::fleet", holder, rows, "rows are no leases by the KCL");
+                tell!(info, name: "fleet.skipped", target: "tenure::fleet", holder, rows, "rows are no leases by the KCL");
             }
         }
     }
@@ -177,4 +178,40 @@ fn crashed(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked");
     format!("the code of a request failed: {text}")
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: whoever is told of what a worker does may panic at each event, and the worker's users hear of all of it.
+    use super::*;
+    use crate::format::Format;
+    use crate::row::{Fields, Row};
+    use tenure_core::Tick;
+    use tenure_testkit::{ManualClock, listens_by};
+
+    #[test]
+    fn l4_a_subscriber_that_panics_ends_no_worker() {
+        let _here = listens_by(tracing::Level::INFO, |_| panic!("on purpose, of whoever is told"));
+        let (events, mut heard) = mpsc::unbounded_channel();
+        let clock = Arc::new(ManualClock::new());
+        let users = CoordinatorUsers { holder: "a".to_owned(), clock, events, shown: Arc::default() };
+        let row = Row::new(Format::kcl(), "k", Fields::new()).unwrap();
+        let cell = || Arc::new(TenureCell::new(&row, Tick(1)));
+        let error = || StoreError::unavailable("on purpose");
+        let notices = [
+            WorkerNotice::Taken(cell()),
+            WorkerNotice::Wanted(cell(), "b".to_owned()),
+            WorkerNotice::Finished(cell()),
+            WorkerNotice::Lost(cell(), Loss::Released),
+            WorkerNotice::Lost(cell(), Loss::Expired),
+            WorkerNotice::LookFailed(error()),
+            WorkerNotice::TakeFailed("k".to_owned(), error()),
+            WorkerNotice::Foreign(error()),
+            WorkerNotice::Revived("b".to_owned()),
+            WorkerNotice::Skipped(1),
+        ];
+        let told = notices.len();
+        notices.into_iter().for_each(|notice| users.hear(notice));
+        assert_eq!(std::iter::from_fn(|| heard.try_recv().ok()).count(), told);
+    }
 }

@@ -23,6 +23,7 @@ mod giving_back;
 
 use crate::options::CandidateOptions;
 use crate::storage::{LeaderRow, Seen, StorageGone};
+use std::fmt;
 use tenure_core::{ErrorKind, Now, StoreError, Tick};
 
 /// A call to the storage.
@@ -70,6 +71,20 @@ pub enum EndCause {
     Taken,
     /// The wall clock shows that time was hidden from this process.
     HiddenTime,
+}
+
+/// As a log has it.
+impl fmt::Display for EndCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            EndCause::Resigned => "it resigned",
+            EndCause::Stopped => "it was stopped",
+            EndCause::Errors => "too many renewals in a row have failed",
+            EndCause::Deadline => "no renewal was answered in time",
+            EndCause::Taken => "the row is another's, was removed, or its deadline was set back",
+            EndCause::HiddenTime => "the wall clock shows that time was hidden from this process",
+        })
+    }
 }
 
 /// What has changed.

@@ -6,3 +6,4 @@ mod late;
 mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod told;

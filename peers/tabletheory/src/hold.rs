@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::{InvalidInput, Loss, StoreError};
 use tenure_dynamodb::aws_sdk_dynamodb::types::TransactWriteItem;
+use tenure_store::tell;
 use tokio::sync::{Mutex as AsyncMutex, Notify};
 use tokio::task::JoinHandle;
 
@@ -198,7 +199,7 @@ async fn keep(manager: Manager, duration: Duration, shared: Arc<SharedHold>) {
                 Some(_) => "unreachable",
             };
             let reason = trouble.map_or_else(|| Loss::Expired.to_string(), |error| error.to_string());
-            tracing::warn!(name: "lease.lost", target: "tenure::lease", key, reason, loss, "lease lost");
+            tell!(warn, name: "lease.lost", target: "tenure::lease", key, reason, loss, "lease lost");
             return;
         }
         tokio::time::sleep(pause(left, failures)).await;
@@ -213,7 +214,7 @@ async fn keep(manager: Manager, duration: Duration, shared: Arc<SharedHold>) {
         let told = refresh_within(patience(left), &manager, &mut lease, duration).await.err();
         failures = if told.is_some() { failures.saturating_add(1) } else { 0 };
         if let Some(error) = told.as_ref().filter(|_| failures == 1) {
-            tracing::warn!(name: "lease.failing", target: "tenure::lease", key, reason = %error, "a refresh failed");
+            tell!(warn, name: "lease.failing", target: "tenure::lease", key, reason = %error, "a refresh failed");
         }
         // An answer that comes when the time is over comes too late.
         let _noted = shared.remaining(&manager);
@@ -246,7 +247,7 @@ async fn refresh_within(
 
 /// It can't be kept for that long, and why is to be told.
 fn unfit(key: &str, error: InvalidInput, shared: &SharedHold) {
-    tracing::warn!(name: "lease.failing", target: "tenure::lease", key, reason = %error, "a refresh would end the lease");
+    tell!(warn, name: "lease.failing", target: "tenure::lease", key, reason = %error, "a refresh would end the lease");
     shared.state().trouble = Some(error.into());
 }
 

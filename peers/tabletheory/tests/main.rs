@@ -6,3 +6,4 @@ mod late;
 mod leases;
 mod lost;
 mod requests;
+mod told;

@@ -2,11 +2,11 @@
 
 use super::flights::crashed;
 use super::sleep_until;
-use crate::panics::quietly;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use tenure_core::op::Hint;
 use tenure_core::{Clock, ErrorKind, HolderId, StoreError, Tick};
+use tenure_store::tell;
 use tenure_store::{AnyStore, Changes, Store};
 
 /// How long hints are still listened to though nobody waits any more: mostly somebody does before that. Then the first that comes in vain
@@ -89,12 +89,10 @@ impl Hints {
         self.stream = None;
         if self.failures == 0 {
             let holder = &self.holder;
-            quietly(|| {
-                tracing::warn!(
-                    name: "store.hints", target: "tenure::store", %holder, reason = %error,
-                    "no hints of changes for now: keys that are waited for are polled"
-                );
-            });
+            tell!(
+                warn, name: "store.hints", target: "tenure::store", %holder, reason = %error,
+                "no hints of changes for now: keys that are waited for are polled"
+            );
         }
         // Up to 64 s.
         let pause = FIRST * (1 << self.failures.min(8));

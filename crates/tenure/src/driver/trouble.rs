@@ -3,12 +3,12 @@
 //! Whoever waits for a key waits through trouble that may pass, so nobody else would say a word of it.
 
 use super::call::CallKind;
-use crate::panics::quietly;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::{Clock, HolderId, StoreError, Tick};
+use tenure_store::tell;
 use tokio::sync::watch;
 
 /// Calls to the store about a key fail, and none has been answered since the first of them.
@@ -167,12 +167,10 @@ impl Troubles {
         }
         if is_due {
             let (holder, operation, for_ms) = (&self.holder, call.name(), millis(now.since(since)));
-            quietly(|| {
-                tracing::warn!(
-                    name: "store.failing", target: "tenure::store", %key, %holder, operation, reason = %error, failures, for_ms,
-                    "the store fails; trying on"
-                );
-            });
+            tell!(
+                warn, name: "store.failing", target: "tenure::store", %key, %holder, operation, reason = %error, failures, for_ms,
+                "the store fails; trying on"
+            );
         }
     }
 
@@ -201,11 +199,7 @@ impl Troubles {
         self.changes.send_replace(());
         if let Some(began) = began {
             let (holder, for_ms) = (&self.holder, millis(now.since(began)));
-            quietly(|| {
-                tracing::info!(
-                    name: "store.answers", target: "tenure::store", %key, %holder, for_ms, "the store answers again"
-                );
-            });
+            tell!(info, name: "store.answers", target: "tenure::store", %key, %holder, for_ms, "the store answers again");
         }
     }
 

@@ -9,7 +9,6 @@ use crate::driver::sleep_until;
 use crate::guard::Guard;
 use crate::leases::Leases;
 use crate::meters::{self, WaitMeter};
-use crate::panics::quietly;
 use crate::prefixes::LeaseKind;
 use crate::users::HeardNotice;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -17,6 +16,7 @@ use std::time::Duration;
 use tenure_core::election::{Change, Election, Input, Output, Standing, Term, Terms};
 use tenure_core::{Bugs, Command, Fence, Key, LeaseId, Tick, Ttl};
 use tenure_store::Store;
+use tenure_store::tell;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::field::display;
@@ -168,9 +168,7 @@ impl CandidateRunner {
         }
         meters::begin_elections();
         let (key, holder) = (self.shared.key.clone(), self.leases.holder().clone());
-        quietly(|| {
-            tracing::debug!(name: "election.started", target: "tenure::election", %key, %holder, "candidate follows the key");
-        });
+        tell!(debug, name: "election.started", target: "tenure::election", %key, %holder, "candidate follows the key");
         self.input(first);
         while self.machine.standing() != Standing::Stopped {
             if self.is_unheard {
@@ -189,9 +187,7 @@ impl CandidateRunner {
             }
         }
         self.leases.inner.stop_listening(self.listening);
-        quietly(|| {
-            tracing::debug!(name: "election.stopped", target: "tenure::election", %key, %holder, "candidate stopped");
-        });
+        tell!(debug, name: "election.stopped", target: "tenure::election", %key, %holder, "candidate stopped");
         if self.owned {
             self.leases.stop().await;
         }
@@ -288,21 +284,17 @@ impl CandidateRunner {
         let fence = self.shared.tenancy().map(|tenancy| display(tenancy.guard.fence()));
         match change {
             Change::Elected { lease, fence } => {
-                quietly(|| {
-                    tracing::info!(
-                        name: "election.elected", target: "tenure::election", %key, %fence, %holder, "elected: it leads the key"
-                    );
-                });
+                tell!(
+                    info, name: "election.elected", target: "tenure::election", %key, %fence, %holder, "elected: it leads the key"
+                );
                 meters::leadership_begun();
                 self.elected(lease, fence);
             }
             Change::StepDown(cause) => {
-                quietly(|| {
-                    tracing::info!(
-                        name: "election.step_down", target: "tenure::election", %key, fence, %holder, reason = %cause,
-                        "stepping down"
-                    );
-                });
+                tell!(
+                    info, name: "election.step_down", target: "tenure::election", %key, fence, %holder, reason = %cause,
+                    "stepping down"
+                );
                 if let Some(tenancy) = self.shared.tenancy() {
                     tenancy.stop.cancel();
                 }
@@ -310,12 +302,10 @@ impl CandidateRunner {
             Change::Ended(cause) => {
                 meters::leadership_ended(&cause);
                 self.ended();
-                quietly(|| {
-                    tracing::info!(
-                        name: "election.ended", target: "tenure::election", %key, fence, %holder, reason = %cause,
-                        "leadership ended"
-                    );
-                });
+                tell!(
+                    info, name: "election.ended", target: "tenure::election", %key, fence, %holder, reason = %cause,
+                    "leadership ended"
+                );
             }
             Change::Leader(sighting) => {
                 let leader = sighting.map(Leader::from);
@@ -324,22 +314,18 @@ impl CandidateRunner {
                 if is_news {
                     let by = leader.as_ref().map(|leader| (display(&leader.holder), display(leader.fence)));
                     let (by, fence) = by.unzip();
-                    quietly(|| {
-                        tracing::info!(
-                            name: "election.leader", target: "tenure::election", %key, fence, %holder, leader = by,
-                            "who leads has changed"
-                        );
-                    });
+                    tell!(
+                        info, name: "election.leader", target: "tenure::election", %key, fence, %holder, leader = by,
+                        "who leads has changed"
+                    );
                 }
                 self.leader = leader;
             }
             Change::Failing(error) => {
-                quietly(|| {
-                    tracing::warn!(
-                        name: "election.failing", target: "tenure::election", %key, %holder, reason = %error,
-                        "the key can't be followed for now"
-                    );
-                });
+                tell!(
+                    warn, name: "election.failing", target: "tenure::election", %key, %holder, reason = %error,
+                    "the key can't be followed for now"
+                );
             }
             Change::Stopped => self.leader = None,
         }
@@ -356,12 +342,10 @@ impl CandidateRunner {
         else {
             return;
         };
-        quietly(|| {
-            tracing::warn!(
-                name: "election.namesake", target: "tenure::election", %key, fence = %leader.fence, %holder,
-                "a term that this candidate knows nothing of has its id; give each start of a process its own"
-            );
-        });
+        tell!(
+            warn, name: "election.namesake", target: "tenure::election", %key, fence = %leader.fence, %holder,
+            "a term that this candidate knows nothing of has its id; give each start of a process its own"
+        );
     }
 
     fn elected(&mut self, lease: LeaseId, fence: Fence) {

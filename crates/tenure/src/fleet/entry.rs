@@ -3,13 +3,13 @@
 use super::membership::Membership;
 use super::shared_worker::SharedWorker;
 use crate::driver::{NOW_AND_THEN, crashed};
-use crate::panics::quietly;
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tenure_core::StoreError;
 use tenure_core::fleet::{FleetCommand, other_layout};
+use tenure_store::tell;
 use tokio::sync::mpsc;
 
 /// The longest pause before the store is asked again.
@@ -78,12 +78,10 @@ fn trouble(inner: &Weak<SharedWorker>, error: StoreError, is_told: bool) {
     let Some(inner) = inner.upgrade() else { return };
     if is_told {
         let holder = &inner.holder;
-        quietly(|| {
-            tracing::warn!(
-                name: "fleet.failing", target: "tenure::fleet", %holder, reason = %error,
-                "the store could not be asked about the fleet"
-            );
-        });
+        tell!(
+            warn, name: "fleet.failing", target: "tenure::fleet", %holder, reason = %error,
+            "the store could not be asked about the fleet"
+        );
     }
     inner.trouble.send_replace(Some(error));
 }
@@ -91,12 +89,10 @@ fn trouble(inner: &Weak<SharedWorker>, error: StoreError, is_told: bool) {
 fn refuse(inner: &Weak<SharedWorker>, commands: &mpsc::UnboundedSender<FleetCommand>, error: StoreError) {
     if let Some(inner) = inner.upgrade() {
         let holder = &inner.holder;
-        quietly(|| {
-            tracing::error!(
-                name: "fleet.refused", target: "tenure::fleet", %holder, reason = %error,
-                "the fleet's workers divide units in another way"
-            );
-        });
+        tell!(
+            error, name: "fleet.refused", target: "tenure::fleet", %holder, reason = %error,
+            "the fleet's workers divide units in another way"
+        );
         inner.trouble.send_replace(Some(error.clone()));
         inner.entry.send_replace(Membership::Refused(error));
     }

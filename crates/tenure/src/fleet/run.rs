@@ -4,11 +4,11 @@ use super::assignment::Assignment;
 use super::unit::Unit;
 use super::worker::{Event, Worker};
 use crate::body::{self, BodyEnd, StopNotice, supervise};
-use crate::panics::quietly;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{HolderId, Metadata};
+use tenure_store::tell;
 use tokio::task::{JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -125,12 +125,10 @@ where
         BodyEnd::Done(done) | BodyEnd::Stopped { joined: Some(done), .. } => done,
         BodyEnd::Stopped { joined: None, .. } => {
             let (key, fence, holder) = unit.named();
-            quietly(|| {
-                tracing::error!(
-                    name: "fleet.stuck", target: "tenure::fleet", %key, %fence, %holder,
-                    "what is done for this unit can't be ended"
-                );
-            });
+            tell!(
+                error, name: "fleet.stuck", target: "tenure::fleet", %key, %fence, %holder,
+                "what is done for this unit can't be ended"
+            );
             return assignment.leave_to_expire();
         }
     };
@@ -157,20 +155,16 @@ fn log_failure(unit: &Unit, done: &Result<(Verdict, bool), JoinError>) {
     let (key, fence, holder) = unit.named();
     match done {
         Ok((Verdict::Failed(error), _)) => {
-            quietly(|| {
-                tracing::warn!(
-                    name: "fleet.failed", target: "tenure::fleet", %key, %fence, %holder, reason = %error,
-                    "what was done for this unit has failed"
-                );
-            });
+            tell!(
+                warn, name: "fleet.failed", target: "tenure::fleet", %key, %fence, %holder, reason = %error,
+                "what was done for this unit has failed"
+            );
         }
         Err(error) if error.is_panic() => {
-            quietly(|| {
-                tracing::error!(
-                    name: "fleet.panicked", target: "tenure::fleet", %key, %fence, %holder, reason = %error,
-                    "what was done for this unit panicked"
-                );
-            });
+            tell!(
+                error, name: "fleet.panicked", target: "tenure::fleet", %key, %fence, %holder, reason = %error,
+                "what was done for this unit panicked"
+            );
         }
         _ => {}
     }

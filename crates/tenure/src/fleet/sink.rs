@@ -9,7 +9,6 @@ use super::unit::Unit;
 use super::users::{EndedByCommand, UnitReply};
 use crate::driver::{NOW_AND_THEN, Sink};
 use crate::meters;
-use crate::panics::quietly;
 use crate::renewals::{Renewals, Renewed};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -20,6 +19,7 @@ use tenure_core::fleet::{
     Worker as Machine,
 };
 use tenure_core::{Fence, HolderId, Key, LeaseId, Loss, Metadata, StoreError, Tick};
+use tenure_store::tell;
 
 pub(super) struct WorkerSink {
     inner: Weak<SharedWorker>,
@@ -124,12 +124,10 @@ impl WorkerSink {
             FleetNotice::Rests { unit, failures, rest } => {
                 let holder = &inner.holder;
                 let rest_ms = u64::try_from(rest.as_millis()).unwrap_or(u64::MAX);
-                quietly(|| {
-                    tracing::warn!(
-                        name: "fleet.rests", target: "tenure::fleet", key = %unit, %holder, failures, rest_ms,
-                        "this unit has failed, and is tried again later"
-                    );
-                });
+                tell!(
+                    warn, name: "fleet.rests", target: "tenure::fleet", key = %unit, %holder, failures, rest_ms,
+                    "this unit has failed, and is tried again later"
+                );
             }
             FleetNotice::Trouble(error) => self.trouble(inner, error),
             FleetNotice::Stopped => {
@@ -147,9 +145,7 @@ impl WorkerSink {
     fn valid(&mut self, inner: &SharedWorker, until: Tick) {
         let holder = &inner.holder;
         if until == Tick(0) && !inner.is_leaving() {
-            quietly(|| {
-                tracing::warn!(name: "fleet.suspended", target: "tenure::fleet", %holder, "session not believed in");
-            });
+            tell!(warn, name: "fleet.suspended", target: "tenure::fleet", %holder, "session not believed in");
         }
         let renewed = self.renewals.extended(&inner.session, until, self.belief, inner.clock().held());
         inner.session.set(until);
@@ -172,11 +168,7 @@ impl WorkerSink {
         if let Some(share) = share {
             let unit = Unit { share, worker: Arc::clone(inner) };
             let (key, fence, holder) = unit.named();
-            quietly(|| {
-                tracing::info!(
-                    name: "fleet.draining", target: "tenure::fleet", %key, %fence, %holder, %reason, "unit is to go"
-                );
-            });
+            tell!(info, name: "fleet.draining", target: "tenure::fleet", %key, %fence, %holder, %reason, "unit is to go");
             self.meters.drained(reason);
             unit.share.told_to_drain(reason.clone(), until, inner.clock().held());
             let mut users = inner.users();
@@ -229,12 +221,10 @@ impl WorkerSink {
     fn trouble(&mut self, inner: &SharedWorker, error: StoreError) {
         let holder = &inner.holder;
         if self.is_due(&error, inner.clock().held()) {
-            quietly(|| {
-                tracing::warn!(
-                    name: "fleet.failing", target: "tenure::fleet", %holder, reason = %error,
-                    "the store could not be asked about the fleet"
-                );
-            });
+            tell!(
+                warn, name: "fleet.failing", target: "tenure::fleet", %holder, reason = %error,
+                "the store could not be asked about the fleet"
+            );
         }
         self.meters.trouble.increment(1);
         inner.trouble.send_replace(Some(error));
@@ -243,9 +233,7 @@ impl WorkerSink {
     /// Nothing of what was measured last is so any more.
     fn stopped(&self) {
         let holder = &self.holder;
-        quietly(|| {
-            tracing::info!(name: "fleet.stopped", target: "tenure::fleet", %holder, "worker stopped");
-        });
+        tell!(info, name: "fleet.stopped", target: "tenure::fleet", %holder, "worker stopped");
         self.meters.stopped();
     }
 
@@ -261,12 +249,10 @@ impl WorkerSink {
 
     fn tell_lost(&self, unit: &Unit, loss: &Loss) {
         let (key, fence, holder) = unit.named();
-        quietly(|| {
-            tracing::warn!(
-                name: "fleet.lost", target: "tenure::fleet", %key, %fence, %holder, reason = %loss, loss = loss.name(),
-                "unit lost"
-            );
-        });
+        tell!(
+            warn, name: "fleet.lost", target: "tenure::fleet", %key, %fence, %holder, reason = %loss, loss = loss.name(),
+            "unit lost"
+        );
         self.meters.lost(loss);
     }
 
@@ -295,11 +281,7 @@ fn assigned(
     (spec, fields): (UnitSpec, Metadata),
 ) {
     let holder = &inner.holder;
-    quietly(|| {
-        tracing::info!(
-            name: "fleet.assigned", target: "tenure::fleet", key = %unit, %fence, %holder, "unit assigned"
-        );
-    });
+    tell!(info, name: "fleet.assigned", target: "tenure::fleet", key = %unit, %fence, %holder, "unit assigned");
     let name = inner.fleet.name().unit_of(&unit).unwrap_or_default().to_owned();
     let now = inner.clock().held();
     let share = Arc::new(SharedUnit::new(lease, (unit, name), fence, (spec, fields), now));
@@ -313,17 +295,13 @@ fn tell_planning(inner: &SharedWorker, before: &(Role, Planning), role: Role, pl
     let (holder, name) = (&inner.holder, inner.fleet.name());
     let planner = planning.holder(name).map(|planner| planner.to_string()).unwrap_or_default();
     if (before.0, &before.1.planner) != (role, &planning.planner) {
-        quietly(|| {
-            tracing::info!(
-                name: "fleet.role", target: "tenure::fleet", %holder, role = role.name(), planner,
-                "role in the fleet's planning"
-            );
-        });
+        tell!(
+            info, name: "fleet.role", target: "tenure::fleet", %holder, role = role.name(), planner,
+            "role in the fleet's planning"
+        );
     }
     if let Some(plan) = planning.plan.filter(|plan| before.1.plan != Some(*plan)) {
-        quietly(|| {
-            tracing::debug!(name: "fleet.told", target: "tenure::fleet", %holder, planner, plan, "plan told");
-        });
+        tell!(debug, name: "fleet.told", target: "tenure::fleet", %holder, planner, plan, "plan told");
     }
 }
 
@@ -336,18 +314,14 @@ fn causes(summary: &Summary) -> String {
 fn tell_plan(holder: &HolderId, summary: &Summary) {
     let Summary { workers, units, ref uncovered, ref damaged, .. } = *summary;
     let (generation, moves) = (summary.generation, summary.incoming + summary.outgoing);
-    quietly(|| {
-        tracing::debug!(
-            name: "fleet.planned", target: "tenure::fleet", %holder, %generation, workers, units, moves,
-            uncovered = uncovered.len(), causes = causes(summary), "fleet planned"
-        );
-    });
+    tell!(
+        debug, name: "fleet.planned", target: "tenure::fleet", %holder, %generation, workers, units, moves,
+        uncovered = uncovered.len(), causes = causes(summary), "fleet planned"
+    );
     for (key, error) in damaged {
-        quietly(|| {
-            tracing::warn!(
-                name: "fleet.unreadable", target: "tenure::fleet", %key, %holder, reason = %error, "this record can't be read"
-            );
-        });
+        tell!(
+            warn, name: "fleet.unreadable", target: "tenure::fleet", %key, %holder, reason = %error, "this record can't be read"
+        );
     }
 }
 
@@ -359,18 +333,14 @@ fn tell_uncovered(holder: &HolderId, uncovered: &[(Key, Uncovered)], before: &[(
     let before: BTreeSet<&(Key, Uncovered)> = before.iter().collect();
     let mut new = uncovered.iter().filter(|unit| !before.contains(unit));
     for (key, why) in new.by_ref().take(NAMED) {
-        quietly(|| {
-            tracing::warn!(
-                name: "fleet.uncovered", target: "tenure::fleet", %key, %holder, reason = %why, "no worker can have this unit"
-            );
-        });
+        tell!(
+            warn, name: "fleet.uncovered", target: "tenure::fleet", %key, %holder, reason = %why, "no worker can have this unit"
+        );
     }
     let units = new.count();
     if units > 0 {
-        quietly(|| {
-            tracing::warn!(
-                name: "fleet.more_uncovered", target: "tenure::fleet", %holder, units, "no worker can have that many more units"
-            );
-        });
+        tell!(
+            warn, name: "fleet.more_uncovered", target: "tenure::fleet", %holder, units, "no worker can have that many more units"
+        );
     }
 }

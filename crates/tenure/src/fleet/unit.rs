@@ -6,11 +6,11 @@ use super::users::{EndedByCommand, UnitReply};
 use crate::body::BodyLease;
 use crate::cancelled::Cancelled;
 use crate::error::LeaseError;
-use crate::panics::quietly;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::fleet::{FleetCommand, Reason, RequestId};
 use tenure_core::{ErrorKind, Fence, HolderId, Key, Loss, Metadata, StoreError, Tick, Value};
+use tenure_store::tell;
 use tokio_util::sync::CancellationToken;
 
 /// The field that [`Unit::checkpoint`] writes.
@@ -134,12 +134,10 @@ impl Unit {
     /// What was to become of it could not be done.
     pub(super) fn tell_not_let_go(&self, error: &StoreError) {
         let (key, fence, holder) = self.named();
-        quietly(|| {
-            tracing::warn!(
-                name: "fleet.not_let_go", target: "tenure::fleet", %key, %fence, %holder, reason = %error,
-                "this unit could not be let go of as its task said"
-            );
-        });
+        tell!(
+            warn, name: "fleet.not_let_go", target: "tenure::fleet", %key, %fence, %holder, reason = %error,
+            "this unit could not be let go of as its task said"
+        );
     }
 
     /// As events name it.

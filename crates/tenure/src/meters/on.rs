@@ -2,10 +2,10 @@
 
 use super::described::{COUNTERS, GAUGES, HISTOGRAMS};
 use super::{Fixed, Prefix};
-use crate::panics::{quietly, quietly_or};
 use metrics::Unit;
 use std::sync::Arc;
 use std::time::Duration;
+use tenure_store::parts::{quietly, quietly_or};
 
 /// One of a recorder's, which may panic.
 pub(crate) struct Counter(metrics::Counter);

@@ -6,13 +6,13 @@ use crate::belief::AtomicBelief;
 use crate::body::BodyLease;
 use crate::cancelled::Cancelled;
 use crate::meters;
-use crate::panics::quietly;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenure_core::range::{KeyRange, RangeSet};
 use tenure_core::section::{SectionCommand, SectionNotice};
 use tenure_core::{Clock, Fence, LeaseId, Loss, Tick, Ttl};
+use tenure_store::tell;
 use tokio_util::sync::CancellationToken;
 
 /// Ranges that are leased, without a body: for whoever has something of its own to end before they are given up, such as a
@@ -70,11 +70,7 @@ impl RangeGuard {
         self.since = self.section.clock.held();
         meters::range_begun();
         let (key, holder) = (&self.section.key, &self.section.holder);
-        quietly(|| {
-            tracing::debug!(
-                name: "range.acquired", target: "tenure::range", %key, %fence, %holder, "parts of a range leased"
-            );
-        });
+        tell!(debug, name: "range.acquired", target: "tenure::range", %key, %fence, %holder, "parts of a range leased");
     }
 
     pub(super) fn refused(&mut self) {
@@ -199,18 +195,14 @@ impl RangeGuard {
         let (key, holder) = (&self.section.key, &self.section.holder);
         meters::range_ended(in_time, self.section.clock.held().since(self.since));
         if in_time {
-            quietly(|| {
-                tracing::debug!(
-                    name: "range.released", target: "tenure::range", %key, %fence, %holder, "parts of a range given up"
-                );
-            });
+            tell!(
+                debug, name: "range.released", target: "tenure::range", %key, %fence, %holder, "parts of a range given up"
+            );
         } else {
-            quietly(|| {
-                tracing::warn!(
-                    name: "range.expired", target: "tenure::range", %key, %fence, %holder,
-                    "parts of a range were over before they were given up"
-                );
-            });
+            tell!(
+                warn, name: "range.expired", target: "tenure::range", %key, %fence, %holder,
+                "parts of a range were over before they were given up"
+            );
         }
     }
 

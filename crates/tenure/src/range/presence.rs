@@ -2,9 +2,9 @@
 
 use super::shared::SharedSection;
 use crate::home::Home;
-use crate::panics::quietly;
 use std::sync::Arc;
 use tenure_core::section::SectionCommand;
+use tenure_store::tell;
 use tracing::field::display;
 
 /// The section is wanted as long as somebody has this: a clone of it, or ranges that were leased there.
@@ -29,12 +29,10 @@ impl Drop for SectionPresence {
             && !driving.outlast(section.linger, section.is_elsewhere)
         {
             let (key, holder) = (display(&section.key), display(&section.holder));
-            quietly(|| {
-                tracing::warn!(
-                    name: "ranges.left", target: "tenure::range", key, holder,
-                    "not all ranges are given up yet; if the process ends now, others wait for them until their time is over"
-                );
-            });
+            tell!(
+                warn, name: "ranges.left", target: "tenure::range", key, holder,
+                "not all ranges are given up yet; if the process ends now, others wait for them until their time is over"
+            );
         }
     }
 }

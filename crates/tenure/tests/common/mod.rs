@@ -4,7 +4,6 @@
 #![allow(clippy::disallowed_methods, reason = "the paused runtime's clock is the simulated time")]
 
 pub(crate) mod events;
-pub(crate) mod listening;
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use std::sync::Arc;

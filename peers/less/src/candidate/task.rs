@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tenure_core::{StoreError, Tick};
+use tenure_store::tell;
 use tokio::sync::{mpsc, watch};
 
 /// What drives the machine.
@@ -26,7 +27,8 @@ impl CandidateTask {
         mut machine: LeadershipMachine,
         mut wished: mpsc::UnboundedReceiver<CandidateCommand>,
     ) {
-        tracing::debug!(target: "tenure::election", key = self.shared.key, id = self.shared.id, "the candidate follows");
+        let (key, holder) = (self.shared.key.clone(), self.shared.id.clone());
+        tell!(debug, name: "election.started", target: "tenure::election", key, holder, "candidate follows the key");
         // A channel whose other end is gone is always ready.
         let mut is_heard = true;
         loop {
@@ -46,7 +48,7 @@ impl CandidateTask {
                 MachineStep::Ask(ask) => self.ask(ask, &mut machine, &mut wished).await,
             }
         }
-        tracing::debug!(target: "tenure::election", key = self.shared.key, id = self.shared.id, "the candidate is stopped");
+        tell!(debug, name: "election.stopped", target: "tenure::election", key, holder, "candidate stopped");
     }
 
     /// Makes a call, during which the deadline and the users' wishes are minded.
@@ -119,17 +121,17 @@ impl CandidateTask {
     }
 
     fn tell(&self, notices: Vec<LeadershipNotice>) {
-        let LeadershipState { key, id, .. } = &*self.shared;
+        let LeadershipState { key, id: holder, .. } = &*self.shared;
         for notice in notices {
             match notice {
                 LeadershipNotice::Elected(deadline) => {
                     let terms = self.shared.terms.fetch_add(1, Ordering::SeqCst) + 1;
                     self.shared.deadline.store(deadline.0, Ordering::SeqCst);
-                    tracing::info!(target: "tenure::election", key, id, "elected");
+                    tell!(info, name: "election.elected", target: "tenure::election", key, holder, "elected: it leads the key");
                     self.told.send_modify(|status| {
                         *status = CandidateStatus {
                             is_leading: true,
-                            leader: Some(id.clone()),
+                            leader: Some(holder.clone()),
                             terms,
                             ..status.clone()
                         }
@@ -149,21 +151,28 @@ impl CandidateTask {
                             ..status.clone()
                         }
                     });
-                    tracing::info!(target: "tenure::election", key, id, ?cause, "leads no more");
+                    tell!(
+                        info, name: "election.ended", target: "tenure::election", key, holder, reason = %cause, "leadership ended"
+                    );
                 }
                 LeadershipNotice::Leader(leader) => {
-                    let shown = leader.as_deref().unwrap_or("nobody");
-                    tracing::info!(target: "tenure::election", key, id, leader = shown, "another leads, or nobody");
+                    let by = leader.as_deref();
+                    tell!(
+                        info, name: "election.leader", target: "tenure::election", key, holder, leader = by, "who leads has changed"
+                    );
                     self.told.send_modify(|status| status.leader = leader);
                 }
                 LeadershipNotice::Failing(error) => {
-                    tracing::warn!(target: "tenure::election", key, id, %error, "the storage fails");
+                    tell!(
+                        warn, name: "election.failing", target: "tenure::election", key, holder, reason = %error,
+                        "the key can't be followed for now"
+                    );
                     self.told.send_modify(|status| status.trouble = Some(error));
                 }
                 LeadershipNotice::SameId => {
-                    tracing::warn!(
-                        target: "tenure::election", key, id,
-                        "another candidate leads under this id, or did; give each its own"
+                    tell!(
+                        warn, name: "election.namesake", target: "tenure::election", key, holder,
+                        "a term that this candidate knows nothing of has its id; give each start of a process its own"
                     );
                 }
             }

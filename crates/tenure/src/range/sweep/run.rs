@@ -4,7 +4,6 @@ use super::SweepError;
 use super::covered::Covered;
 use super::source::{Page, Source};
 use crate::error::{AcquireError, BodyError};
-use crate::panics::quietly;
 use crate::range::{RangeLease, Section};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tenure_core::range::{KeyRange, Point, RangeSet};
 use tenure_core::{InvalidInput, Loss};
+use tenure_store::tell;
 use tokio::sync::Mutex;
 
 /// A sweep: what is covered, in which pieces, and how it is shared.
@@ -225,12 +225,10 @@ impl Sweep {
 
     fn tell_slow(&self, range: &KeyRange, in_a_row: u32) {
         let (key, sweep) = (self.section.key(), &self.name);
-        quietly(|| {
-            tracing::warn!(
-                name: "sweep.batch_aborted", target: "tenure::range", %key, %sweep, %range, in_a_row,
-                "a lease was over before one batch was handled and written down"
-            );
-        });
+        tell!(
+            warn, name: "sweep.batch_aborted", target: "tenure::range", %key, %sweep, %range, in_a_row,
+            "a lease was over before one batch was handled and written down"
+        );
     }
 
     /// What is left, cut along the shards, beginning at a place that differs between processes.
