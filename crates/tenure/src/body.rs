@@ -16,7 +16,6 @@ mod guarded;
 
 use crate::belief::LeaseCell;
 use crate::cancelled::Cancelled;
-use crate::driver::nap;
 use crate::error::BodyError;
 use crate::guard::Guard;
 use crate::leases::Leases;
@@ -26,6 +25,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{Fence, Key, Loss};
+use tenure_store::parts::nap;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -273,7 +273,7 @@ async fn must_stop(holding: &impl BodyLease, grace: Duration) -> Loss {
         }
         tokio::select! {
             () = gone.cancelled() => return holding.why(),
-            () = tokio::time::sleep(left.saturating_sub(reserve).min(nap(left / 16)).max(LEAST)) => {}
+            () = tokio::time::sleep(nap(left.saturating_sub(reserve), left / 16).max(LEAST)) => {}
         }
     }
 }

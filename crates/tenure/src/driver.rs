@@ -19,9 +19,9 @@ use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 use tenure_core::op::{Event, Hint, Machine, Step};
 use tenure_core::{Clock, Tick};
+use tenure_store::parts::{nap, sleep_while};
 use tenure_store::{AnyStore, Store};
 use tokio::sync::{mpsc, watch};
 
@@ -118,22 +118,12 @@ impl<M: Machine, S: Sink<M>> Driver<M, S> {
 /// Returns at `wake_at`; never without one.
 pub(crate) async fn sleep_until(clock: &dyn Clock, wake_at: Option<Tick>) {
     let Some(at) = wake_at else { return std::future::pending().await };
-    let mut left = at.since(clock.held());
+    let left = || at.since(clock.held());
     // What is to be woken for is mostly a third of a ttl away, so this is late by a twentieth of it at most.
-    let nap = nap(left / 8);
-    loop {
-        tokio::time::sleep(left.min(nap)).await;
-        left = at.since(clock.held());
-        if left.is_zero() {
-            return;
-        }
-    }
-}
-
-/// How long to sleep at a time where being late by `span` does no harm. The runtime's timers stop while the machine is
-/// suspended, so what falls due meanwhile is noticed only when the nap is over.
-pub(crate) fn nap(span: Duration) -> Duration {
-    span.clamp(Duration::from_millis(1), Duration::from_secs(30))
+    let late = left() / 8;
+    // Once in any case: a machine that is to be woken at once, again and again, must leave time for other tasks.
+    tokio::time::sleep(nap(left(), late)).await;
+    sleep_while(left, late).await;
 }
 
 #[cfg(test)]
@@ -144,6 +134,7 @@ mod tests {
     use super::*;
     use crate::clock;
     use std::sync::atomic::Ordering;
+    use std::time::Duration;
     use tenure_core::op::{Op, OpId, Request};
     use tenure_core::{HolderId, Key, Now};
 

@@ -2,7 +2,6 @@
 
 use crate::belief::{LeaseCell, Name};
 use crate::cancelled::Cancelled;
-use crate::driver::nap;
 use crate::error::LeaseError;
 use crate::leases::Leases;
 use crate::pending_claim::PendingClaim;
@@ -14,6 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenure_core::{Command, Fence, Key, LeaseId, Loss, Metadata, StoreError, Tick, Ttl};
+use tenure_store::parts::nap;
 use tenure_store::tell;
 use tokio_util::sync::DropGuard;
 
@@ -178,7 +178,7 @@ impl Guard {
             }
             tokio::select! {
                 () = woken => {}
-                () = tokio::time::sleep(left.min(nap(self.ttl.part(20)))) => {}
+                () = tokio::time::sleep(nap(left, self.ttl.part(20))) => {}
             }
         }
     }

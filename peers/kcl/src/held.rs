@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::{Clock, Fence, Loss, Tick};
+use tenure_store::parts::nap;
 use tokio::sync::Notify;
 
 /// What the driver and the users of one tenure share.
@@ -134,10 +135,9 @@ impl Held {
                 return self.loss().unwrap_or(Loss::Expired);
             }
             // The runtime's timers stop while the machine is suspended.
-            let nap = (left / 8).clamp(Duration::from_millis(1), Duration::from_secs(30));
             tokio::select! {
                 () = news => {}
-                () = tokio::time::sleep(left.min(nap)) => {}
+                () = tokio::time::sleep(nap(left, left / 8)) => {}
             }
         }
     }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use task::CandidateTask;
 use tenure_core::{Clock, InvalidInput, StoreError, Tick};
+use tenure_store::parts::sleep_while;
 use tokio::sync::{mpsc, watch};
 
 /// What is told of a candidate, for people, logs and gauges. Whether to act is asked of [`Candidate::is_leader`].
@@ -64,7 +65,7 @@ struct LeadershipState {
     id: String,
     clock: Arc<dyn Clock>,
     /// How late a deadline may be noticed after a suspend, which the runtime's timers know nothing of.
-    nap: Duration,
+    late: Duration,
     /// Until when it leads, on the holder's time line; 0 while it does not.
     deadline: AtomicU64,
     /// The number of leaderships so far.
@@ -132,7 +133,7 @@ impl Candidate {
             key: options.key.clone(),
             id: id.clone(),
             clock,
-            nap: (options.ttl / 20).clamp(Duration::from_millis(1), Duration::from_secs(30)),
+            late: options.ttl / 20,
             deadline: AtomicU64::new(0),
             terms: AtomicU64::new(0),
             given_up: AtomicU64::new(0),
@@ -278,13 +279,7 @@ impl LeadershipTerm {
 
     /// Returns once it does not last, told or not.
     async fn over(&self) {
-        loop {
-            let left = self.remaining();
-            if left.is_zero() {
-                return;
-            }
-            tokio::time::sleep(left.min(self.shared.nap)).await;
-        }
+        sleep_while(|| self.remaining(), self.shared.late).await;
     }
 
     /// Runs `work` while this term lasts, and drops it when it is over: then there is no result. What `work` has handed to

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::{InvalidInput, Loss, StoreError};
 use tenure_dynamodb::aws_sdk_dynamodb::types::TransactWriteItem;
+use tenure_store::parts::nap;
 use tenure_store::tell;
 use tokio::sync::{Mutex as AsyncMutex, Notify};
 use tokio::task::JoinHandle;
@@ -114,10 +115,9 @@ impl Hold {
                 return self.trouble();
             }
             // The runtime's timers stop while the machine is suspended.
-            let nap = (left / 8).clamp(Duration::from_millis(1), Duration::from_secs(30));
             tokio::select! {
                 () = news => {}
-                () = tokio::time::sleep(left.min(nap)) => {}
+                () = tokio::time::sleep(nap(left, left / 8)) => {}
             }
         }
     }

@@ -5,12 +5,14 @@ use super::runner::SharedCandidate;
 use super::status::{Leader, Status};
 use crate::body::Held;
 use crate::cancelled::Cancelled;
-use crate::driver::{Trouble, nap};
+use crate::driver::Trouble;
 use crate::error::{AcquireError, BodyError};
 use crate::latest::Latest;
 use std::sync::Arc;
+use std::time::Duration;
 use tenure_core::election::{Standing, Term};
 use tenure_core::{HolderId, Key};
+use tenure_store::parts::nap;
 use tokio::sync::{mpsc, oneshot};
 
 /// Wants to lead a key, from its start until it is stopped. Cheap to clone; clones are the same candidate.
@@ -62,7 +64,7 @@ impl Candidate {
     /// May be dropped and called again.
     pub async fn elected(&self) -> Result<Term, AcquireError> {
         let mut changes = self.changes();
-        let nap = nap(self.shared.ttl.part(20));
+        let nap = nap(Duration::MAX, self.shared.ttl.part(20));
         loop {
             if self.is_forked() {
                 return Err(AcquireError::Stopped);
@@ -168,7 +170,7 @@ impl Candidate {
         T: Send + 'static,
     {
         let mut changes = self.changes();
-        let nap = nap(self.shared.ttl.part(20));
+        let nap = nap(Duration::MAX, self.shared.ttl.part(20));
         let permit = loop {
             let _seen = changes.get_and_update();
             self.elected().await?;

@@ -12,6 +12,7 @@ use std::time::Duration;
 use tenure_core::range::{KeyRange, RangeSet};
 use tenure_core::section::{SectionCommand, SectionNotice};
 use tenure_core::{Clock, Fence, LeaseId, Loss, Tick, Ttl};
+use tenure_store::parts::sleep_while;
 use tenure_store::tell;
 use tokio_util::sync::CancellationToken;
 
@@ -107,7 +108,8 @@ impl RangeGuard {
         !self.remaining().is_zero()
     }
 
-    /// Waits until they are not held any more: until their time is over, whatever the store does.
+    /// Waits until they are not held any more: until their time is over, whatever the store does. After a suspend over that time it is noticed within a
+    /// twentieth of the duration, 30 s at most.
     ///
     /// # Cancel safety
     /// May be dropped and called again.
@@ -213,15 +215,7 @@ impl RangeGuard {
 
 /// Waits until nothing is believed any more.
 async fn end_of(until: impl Fn() -> Tick, clock: &dyn Clock, duration: Ttl) {
-    // The runtime's timer stops while the machine is suspended, so a long sleep is cut.
-    let most = duration.part(20).max(Duration::from_millis(1));
-    loop {
-        let left = until().since(clock.held());
-        if left.is_zero() {
-            return;
-        }
-        tokio::time::sleep(left.min(most)).await;
-    }
+    sleep_while(|| until().since(clock.held()), duration.part(20)).await;
 }
 
 impl BodyLease for RangeGuard {
@@ -257,5 +251,23 @@ impl std::fmt::Debug for RangeGuard {
             .field("fence", &self.fence)
             .field("held", &self.is_held())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: the end of what is held for a day is noticed soon after a suspend, which timers know nothing of.
+    use super::*;
+    use tenure_testkit::ManualClock;
+    use tokio::time::timeout;
+
+    #[tokio::test(start_paused = true)]
+    async fn s5_the_end_of_a_day_is_noticed_soon_after_a_suspend() {
+        let (clock, day) = (ManualClock::new(), Ttl::MAX);
+        let until = clock.held().after(day.duration());
+        let mut end = std::pin::pin!(end_of(|| until, &clock, day));
+        assert!(timeout(Duration::from_secs(60), &mut end).await.is_err(), "it is held");
+        clock.advance(day.duration());
+        assert!(timeout(Duration::from_secs(31), end).await.is_ok());
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tenure_core::{StoreError, Tick};
+use tenure_store::parts::sleep_while;
 use tenure_store::tell;
 use tokio::sync::{mpsc, watch};
 
@@ -111,13 +112,7 @@ impl CandidateTask {
         if until == Tick::NEVER {
             return std::future::pending().await;
         }
-        loop {
-            let left = until.since(self.shared.clock.held());
-            if left.is_zero() {
-                return;
-            }
-            tokio::time::sleep(left.min(self.shared.nap)).await;
-        }
+        sleep_while(|| until.since(self.shared.clock.held()), self.shared.late).await;
     }
 
     fn tell(&self, notices: Vec<LeadershipNotice>) {
