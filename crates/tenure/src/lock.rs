@@ -7,7 +7,7 @@ use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::leases::Leases;
 use crate::meters::{self, WaitMeter};
-use crate::patience::within;
+use crate::patience::{store_patience, within};
 use crate::pending_claim::PendingClaim;
 use crate::permit_share::PermitShare;
 use crate::prefixes::LeaseKind;
@@ -20,9 +20,6 @@ use tenure_core::{
     Command, InvalidInput, KeepAlive, Key, LeaseId, Metadata, MetadataPolicy, Stored, Tick, Ttl, WaitPolicy,
     Want, reserved,
 };
-
-/// How long one waits, at least, while the store can't be asked, unless told otherwise: as long as a server may take to start.
-pub(crate) const LEAST_STORE_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A request for one key, from [`Leases::lock`].
 #[derive(Debug, Clone)]
@@ -178,7 +175,7 @@ impl Lock {
             if self.share.is_some() { semaphore::key(&self.key)?.to_string() } else { self.key.clone() };
         let own_ttl = self.asked_ttl();
         let ttl = own_ttl.unwrap_or(inner.session_ttl.duration());
-        let patience = inner.store_patience.unwrap_or(LEAST_STORE_PATIENCE.max(ttl.saturating_mul(6)));
+        let patience = store_patience(&leases, ttl);
         let session = if own_ttl.is_some() { &key } else { inner.session_key.as_str() };
         tokio::select! {
             biased;

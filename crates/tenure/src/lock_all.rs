@@ -9,10 +9,10 @@ use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::leases::Leases;
 use crate::lock::Lock;
-use crate::patience::SharedPatience;
+use crate::patience::{AcquireWait, LeaseAttempts};
 use crate::ttl::ttl_for;
 use std::time::Duration;
-use tenure_core::{Fence, InvalidInput, Key, Loss, Metadata, Occupant};
+use tenure_core::{Fence, InvalidInput, Key, Loss, Metadata};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// A request for several keys, from [`Leases::lock_all`].
@@ -45,41 +45,6 @@ impl Leases {
             limits: BodyLimits::default(),
             at_least: Duration::ZERO,
             metadata: Metadata::new(),
-        }
-    }
-}
-
-/// How long to leave a store in trouble alone.
-const TROUBLE: Duration = Duration::from_millis(250);
-
-/// How long to wait.
-#[derive(Debug, Clone, Copy)]
-enum LockAllWait {
-    Try,
-    Within(SharedPatience),
-    Forever,
-}
-
-impl LockAllWait {
-    fn left(self, leases: &Leases) -> Duration {
-        match self {
-            LockAllWait::Within(patience) => patience.end().since(leases.inner.clock.held()),
-            LockAllWait::Try | LockAllWait::Forever => Duration::MAX,
-        }
-    }
-
-    /// How long to wait for what is given back.
-    fn left_to_give_back(self, leases: &Leases) -> Duration {
-        if let LockAllWait::Within(patience) = self { patience.left(leases) } else { Duration::MAX }
-    }
-
-    /// Whether to try again after that. Only who waits for ever waits for trouble that may pass, too.
-    fn goes_on_after(self, error: &AcquireError, leases: &Leases) -> bool {
-        match (self, error) {
-            (LockAllWait::Within(_), AcquireError::Held(_)) => !self.left(leases).is_zero(),
-            (LockAllWait::Forever, AcquireError::Held(_)) => true,
-            (LockAllWait::Forever, AcquireError::Store(error)) => error.is_passing(),
-            _ => false,
         }
     }
 }
@@ -124,7 +89,7 @@ impl LockAll {
     /// # Cancel safety
     /// When the future is dropped, all that was had is given back in the background.
     pub async fn try_acquire(self) -> Result<Guards, AcquireError> {
-        self.get(LockAllWait::Try).await
+        self.get(AcquireWait::Try).await
     }
 
     /// Takes all of them, waiting for as long as others have any.
@@ -137,7 +102,7 @@ impl LockAll {
     /// # Cancel safety
     /// As [`LockAll::try_acquire`].
     pub async fn acquire(self) -> Result<Guards, AcquireError> {
-        self.get(LockAllWait::Forever).await
+        self.get(AcquireWait::Forever).await
     }
 
     /// Takes all of them, waiting for at most `patience` altogether.
@@ -148,8 +113,8 @@ impl LockAll {
     /// # Cancel safety
     /// As [`LockAll::try_acquire`].
     pub async fn acquire_within(self, patience: Duration) -> Result<Guards, AcquireError> {
-        let patience = SharedPatience::new(&self.leases, patience);
-        self.get(LockAllWait::Within(patience)).await
+        let wait = AcquireWait::within(&self.leases, patience);
+        self.get(wait).await
     }
 
     fn names(&self) -> Result<Vec<String>, InvalidInput> {
@@ -168,30 +133,17 @@ impl LockAll {
         Ok(names)
     }
 
-    async fn get(self, wait: LockAllWait) -> Result<Guards, AcquireError> {
+    async fn get(self, wait: AcquireWait) -> Result<Guards, AcquireError> {
         let names = self.names()?;
-        let (mut first, mut tries, mut by, mut answered) = (0, 0u32, None, false);
-        // Where patience ends, whoever was in the way last is told.
-        let told = |error: AcquireError, by: &Option<Occupant>| match error {
-            AcquireError::Held(None) => AcquireError::Held(by.clone()),
-            error => error,
-        };
+        // What is waited for minds trouble with the store by itself, and how long that lasts.
+        let mut attempts = LeaseAttempts::new(&self.leases, wait, Duration::MAX);
+        let (mut first, mut tries) = (0, 0u32);
         loop {
             // Dropping what was had gives it back.
             let mut guards = Vec::with_capacity(names.len());
-            guards.push(self.one(&names[first], wait, answered).await.map_err(|error| told(error, &by))?);
-            answered = true;
-            let mut missed = None;
-            for (at, name) in names.iter().enumerate().filter(|(at, _)| *at != first) {
-                match self.try_one(name, wait).await {
-                    Ok(guard) => guards.push(guard),
-                    Err(error) => {
-                        missed = Some((at, error));
-                        break;
-                    }
-                }
-            }
-            let Some((at, error)) = missed else {
+            let waited_for = attempts.make(self.one(&names[first], wait)).await;
+            guards.push(waited_for.map_err(|error| attempts.told(error))?);
+            let Some((at, error)) = self.try_others(&names, first, &mut guards, &mut attempts).await else {
                 // Only now, as what is given back because another can't be had is free at once.
                 if !self.at_least.is_zero() {
                     let free_at = self.leases.clock().held().after(self.at_least);
@@ -199,24 +151,35 @@ impl LockAll {
                 }
                 return Ok(Guards::new(guards));
             };
-            if let AcquireError::Held(Some(occupant)) = &error {
-                by = Some(occupant.clone());
-            }
             // Whoever comes next finds it free. It goes on in the background where the store is away, or patience is over.
-            let left = wait.left_to_give_back(&self.leases);
-            let _known = tokio::time::timeout(left, body::give_up(give_back(guards))).await;
-            if !wait.goes_on_after(&error, &self.leases) {
-                return Err(told(error, &by));
-            }
+            let giving_back = body::give_up(give_back(guards));
+            let _known = tokio::time::timeout(attempts.left_to_hear(), giving_back).await;
+            attempts.go_on_after(error).await?;
             // That one is waited for now, which bounds how long trouble with it may last.
             first = at;
             // Two that meet again and again must not go on in step.
             let most = 1u64 << tries.min(7);
-            let pause = if let AcquireError::Store(_) = error { TROUBLE } else { Duration::ZERO };
-            let pause = pause + Duration::from_millis(clock::instance() % most);
-            tokio::time::sleep(pause.min(wait.left(&self.leases))).await;
+            let pause = Duration::from_millis(clock::instance() % most);
+            tokio::time::sleep(pause.min(attempts.left())).await;
             tries += 1;
         }
+    }
+
+    /// Tries for all but that one. Which can't be had, and why, if one can't.
+    async fn try_others(
+        &self,
+        names: &[String],
+        first: usize,
+        guards: &mut Vec<Guard>,
+        attempts: &mut LeaseAttempts<'_>,
+    ) -> Option<(usize, AcquireError)> {
+        for (at, name) in names.iter().enumerate().filter(|(at, _)| *at != first) {
+            match attempts.make(self.lock(name).try_acquire()).await {
+                Ok(guard) => guards.push(guard),
+                Err(error) => return Some((at, error)),
+            }
+        }
+        None
     }
 
     fn lock(&self, name: &str) -> Lock {
@@ -232,25 +195,13 @@ impl LockAll {
         if let Some(longest) = self.limits.at_most { lock.at_most_for(longest) } else { lock }
     }
 
-    /// The one that is waited for. `answered`: the store has answered something before.
-    async fn one(&self, name: &str, wait: LockAllWait, answered: bool) -> Result<Guard, AcquireError> {
+    /// The one that is waited for.
+    async fn one(&self, name: &str, wait: AcquireWait) -> Result<Guard, AcquireError> {
         let lock = self.lock(name);
         match wait {
-            LockAllWait::Try => lock.try_acquire().await,
-            LockAllWait::Within(patience) => {
-                let attempt = lock.acquire_until(patience.end());
-                patience.attempt(&self.leases, answered, attempt).await
-            }
-            LockAllWait::Forever => lock.acquire().await,
-        }
-    }
-
-    /// One of those that come after it.
-    async fn try_one(&self, name: &str, wait: LockAllWait) -> Result<Guard, AcquireError> {
-        let attempt = self.lock(name).try_acquire();
-        match wait {
-            LockAllWait::Within(patience) => patience.attempt(&self.leases, true, attempt).await,
-            LockAllWait::Try | LockAllWait::Forever => attempt.await,
+            AcquireWait::Try => lock.try_acquire().await,
+            AcquireWait::Within(_, end) => lock.acquire_until(end).await,
+            AcquireWait::Forever => lock.acquire().await,
         }
     }
 }

@@ -5,12 +5,12 @@ use crate::body::{BodyLimits, Held, run, run_blocking};
 use crate::clock;
 use crate::error::{AcquireError, BodyError};
 use crate::guard::Guard;
-use crate::leases::Leases;
-use crate::lock::{LEAST_STORE_PATIENCE, Lock};
-use crate::patience::SharedPatience;
+use crate::lock::Lock;
+use crate::patience::{AcquireWait, LeaseAttempts, store_patience};
+use crate::shared::end_of;
 use std::time::Duration;
+use tenure_core::InvalidInput;
 use tenure_core::semaphore::{Mode, SemaphoreFull, SemaphoreLedger};
-use tenure_core::{InvalidInput, Tick};
 
 /// How long one waits in the queue of one record before the others are tried again.
 const TURN: Duration = Duration::from_secs(1);
@@ -43,7 +43,7 @@ impl Spread {
     /// # Cancel safety
     /// As [`Permits::try_acquire`].
     pub async fn try_acquire(self) -> Result<Guard, AcquireError> {
-        self.get(SpreadWait::Try).await
+        self.get(AcquireWait::Try).await
     }
 
     /// As [`Permits::acquire`], in no order. It waits in one record's queue at a time, for a second.
@@ -54,7 +54,7 @@ impl Spread {
     /// # Cancel safety
     /// As [`Permits::acquire`].
     pub async fn acquire(self) -> Result<Guard, AcquireError> {
-        self.get(SpreadWait::Forever).await
+        self.get(AcquireWait::Forever).await
     }
 
     /// As [`Spread::acquire`], for at most `patience`.
@@ -65,8 +65,8 @@ impl Spread {
     /// # Cancel safety
     /// As [`Permits::acquire`].
     pub async fn acquire_within(self, patience: Duration) -> Result<Guard, AcquireError> {
-        let patience = SharedPatience::new(self.whole.lock.leases(), patience);
-        self.get(SpreadWait::Within(patience)).await
+        let wait = AcquireWait::within(self.whole.lock.leases(), patience);
+        self.get(wait).await
     }
 
     /// Waits for the permits and runs `body` under them, as [`Permits::with_lease`] does.
@@ -179,43 +179,20 @@ impl Spread {
         Ok((limits, Spread { whole: Permits { lock }, records }))
     }
 
-    async fn get(self, wait: SpreadWait) -> Result<Guard, AcquireError> {
+    async fn get(self, wait: AcquireWait) -> Result<Guard, AcquireError> {
         let parts = self.parts()?;
         // One wait, however many turns it takes.
-        let waiting = parts.first().map(Lock::waits_for_any).transpose()?;
-        let leases = self.whole.lock.leases().clone();
-        // As `Lock::acquire`, of what is attached to the session.
-        let least = LEAST_STORE_PATIENCE.max(leases.inner.session_ttl.duration().saturating_mul(6));
-        let patience = leases.inner.store_patience.unwrap_or(least);
-        let (mut turn, mut trouble_since) = (clock::instance() as usize % parts.len(), None);
-        let (mut by, mut answered, mut full_turns) = (None, false, 0);
+        let waiting = parts[0].waits_for_any()?;
+        let leases = self.whole.lock.leases();
+        // As of what is attached to the session.
+        let patience = store_patience(leases, leases.inner.session_ttl.duration());
+        let mut attempts = LeaseAttempts::new(leases, wait, patience);
+        let (mut turn, mut full_turns) = (clock::instance() as usize % parts.len(), 0);
         loop {
-            let mut got = Err(AcquireError::Held(None));
-            let mut full = 0;
-            for n in 0..parts.len() {
-                let part = parts[(turn + n) % parts.len()].clone();
-                got = wait.attempt(&leases, answered, part.try_acquire()).await;
-                answered = true;
-                match &got {
-                    Err(AcquireError::Held(occupant)) => by = occupant.clone().or(by),
-                    // The others may have room, and permits.
-                    got if is_full(got) => full += 1,
-                    _ => break,
-                }
-            }
-            if is_full(&got) && full < parts.len() {
-                got = Err(AcquireError::Held(None));
-            }
-            let now = leases.clock().held();
-            if matches!(got, Err(AcquireError::Held(_))) && !wait.left(now).is_zero() {
-                let part = parts[turn % parts.len()].clone();
-                got = match wait {
-                    SpreadWait::Within(patience) => {
-                        let queued = part.acquire_until(now.after(TURN).min(patience.end()));
-                        patience.attempt(&leases, true, queued).await
-                    }
-                    SpreadWait::Try | SpreadWait::Forever => part.acquire_within(TURN).await,
-                };
+            let mut got = try_each(&parts, turn, &mut attempts).await;
+            if matches!(got, Err(AcquireError::Held(_))) && !attempts.left().is_zero() {
+                let queue = wait_in(parts[turn % parts.len()].clone(), wait);
+                got = attempts.make(queue).await;
                 full_turns = if is_full(&got) { full_turns + 1 } else { 0 };
                 // Each has its turn before all are told to be full.
                 if full_turns > 0 && full_turns < parts.len() {
@@ -223,28 +200,11 @@ impl Spread {
                 }
             }
             match got {
-                Err(AcquireError::Held(occupant)) if wait.left(leases.clock().held()).is_zero() => {
-                    return Err(AcquireError::Held(occupant.or(by)));
+                Ok(guard) => {
+                    waiting.over(leases.clock().held());
+                    return Ok(guard);
                 }
-                Err(AcquireError::Held(occupant)) => {
-                    by = occupant.or(by);
-                    trouble_since = None;
-                }
-                // Trouble that may pass. Only who waits for ever waits for that, too.
-                Err(AcquireError::Store(error))
-                    if error.is_passing() && matches!(wait, SpreadWait::Forever) =>
-                {
-                    if now.since(*trouble_since.get_or_insert(now)) >= patience {
-                        return Err(error.into());
-                    }
-                    tokio::time::sleep(TURN / 4).await;
-                }
-                got => {
-                    if let (Ok(_), Some(waiting)) = (&got, waiting) {
-                        waiting.over(leases.clock().held());
-                    }
-                    return got;
-                }
+                Err(error) => attempts.go_on_after(error).await?,
             }
             turn += 1;
         }
@@ -281,38 +241,37 @@ impl Spread {
     }
 }
 
+/// Tries each record once, that one first. All are told to be full only where all are.
+async fn try_each(
+    parts: &[Lock],
+    first: usize,
+    attempts: &mut LeaseAttempts<'_>,
+) -> Result<Guard, AcquireError> {
+    let mut full = 0;
+    for n in 0..parts.len() {
+        let part = parts[(first + n) % parts.len()].clone();
+        match attempts.make(part.try_acquire()).await {
+            Err(AcquireError::Held(_)) => {}
+            // The others may have room, and permits.
+            got if is_full(&got) && full + 1 < parts.len() => full += 1,
+            got => return got,
+        }
+    }
+    Err(AcquireError::Held(None))
+}
+
+/// Waits in one record's queue, for a turn.
+async fn wait_in(part: Lock, wait: AcquireWait) -> Result<Guard, AcquireError> {
+    match wait {
+        AcquireWait::Within(_, end) => {
+            let turn = end_of(&**part.leases().clock(), TURN);
+            part.acquire_until(turn.min(end)).await
+        }
+        AcquireWait::Try | AcquireWait::Forever => part.acquire_within(TURN).await,
+    }
+}
+
 /// Whether a record has no room for one more.
 fn is_full(got: &Result<Guard, AcquireError>) -> bool {
     matches!(got, Err(AcquireError::Store(error)) if SemaphoreFull::is_why(error))
-}
-
-/// How long to wait.
-#[derive(Debug, Clone, Copy)]
-enum SpreadWait {
-    Try,
-    Within(SharedPatience),
-    Forever,
-}
-
-impl SpreadWait {
-    fn left(self, now: Tick) -> Duration {
-        match self {
-            SpreadWait::Try => Duration::ZERO,
-            SpreadWait::Within(patience) => patience.end().since(now),
-            SpreadWait::Forever => Duration::MAX,
-        }
-    }
-
-    /// What comes of asking one record. `answered`: the store has answered something before.
-    async fn attempt(
-        self,
-        leases: &Leases,
-        answered: bool,
-        attempt: impl Future<Output = Result<Guard, AcquireError>>,
-    ) -> Result<Guard, AcquireError> {
-        match self {
-            SpreadWait::Within(patience) => patience.attempt(leases, answered, attempt).await,
-            SpreadWait::Try | SpreadWait::Forever => attempt.await,
-        }
-    }
 }
