@@ -13,13 +13,15 @@
 //! at most, and without a grace period, of which nothing is left.
 
 mod guarded;
+mod source;
 
 use crate::belief::LeaseCell;
 use crate::cancelled::Cancelled;
 use crate::error::BodyError;
 use crate::guard::Guard;
 use crate::leases::Leases;
-pub(crate) use guarded::{BodyLimits, Guarded, Left, WithoutCaller, run, run_as, run_blocking};
+pub(crate) use guarded::{BodyLimits, Guarded, Left, WithoutCaller, run_as};
+pub(crate) use source::{LeaseSource, run_blocking_under, run_under};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::Arc;

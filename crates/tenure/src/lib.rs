@@ -104,6 +104,7 @@
 //! A lease is attached to its process's session unless it is given a [ttl of its own](Lock::ttl): holding costs one write per
 //! third of a ttl, however many leases a process has. Acquiring, renewing and releasing take one round trip each.
 
+mod acquire_request;
 mod belief;
 mod bodies;
 pub mod body;

@@ -2,17 +2,17 @@
 
 mod with_lease;
 
-use crate::body::{self, BodyLease, BodyLimits, Guarded};
+use crate::acquire_request::{AcquireRequest, KeyRequest, LeaseTarget};
+use crate::body::{self, BodyLease, BodyLimits, Guarded, LeaseSource};
 use crate::cancelled::Cancelled;
 use crate::clock;
 use crate::error::AcquireError;
 use crate::guard::Guard;
 use crate::leases::Leases;
-use crate::lock::Lock;
 use crate::patience::{AcquireWait, LeaseAttempts};
 use crate::ttl::ttl_for;
 use std::time::Duration;
-use tenure_core::{Fence, InvalidInput, Key, Loss, Metadata};
+use tenure_core::{Fence, InvalidInput, Key, Loss, Metadata, MetadataPolicy, Tick};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 /// A request for several keys, from [`Leases::lock_all`].
@@ -89,7 +89,7 @@ impl LockAll {
     /// # Cancel safety
     /// When the future is dropped, all that was had is given back in the background.
     pub async fn try_acquire(self) -> Result<Guards, AcquireError> {
-        self.get(AcquireWait::Try).await
+        self.acquired(AcquireWait::Try).await
     }
 
     /// Takes all of them, waiting for as long as others have any.
@@ -102,7 +102,7 @@ impl LockAll {
     /// # Cancel safety
     /// As [`LockAll::try_acquire`].
     pub async fn acquire(self) -> Result<Guards, AcquireError> {
-        self.get(AcquireWait::Forever).await
+        self.acquired(AcquireWait::Forever).await
     }
 
     /// Takes all of them, waiting for at most `patience` altogether.
@@ -113,8 +113,7 @@ impl LockAll {
     /// # Cancel safety
     /// As [`LockAll::try_acquire`].
     pub async fn acquire_within(self, patience: Duration) -> Result<Guards, AcquireError> {
-        let wait = AcquireWait::within(&self.leases, patience);
-        self.get(wait).await
+        self.acquired(AcquireWait::Within(patience)).await
     }
 
     fn names(&self) -> Result<Vec<String>, InvalidInput> {
@@ -126,14 +125,69 @@ impl LockAll {
         if let Some(pair) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             return Err(InvalidInput::new(format!("{} is named twice; name each key once", pair[0])));
         }
-        self.lock(&names[0]).at_least_for(self.at_least).check_span()?;
+        self.for_body(&names[0]).check_span()?;
         for name in &names {
             self.leases.inner.check_free(&Key::new(name)?)?;
         }
         Ok(names)
     }
 
-    async fn get(self, wait: AcquireWait) -> Result<Guards, AcquireError> {
+    /// Tries for all but that one. Which can't be had, and why, if one can't.
+    async fn try_others(
+        &self,
+        names: &[String],
+        first: usize,
+        guards: &mut Vec<Guard>,
+        attempts: &mut LeaseAttempts<'_>,
+    ) -> Option<(usize, AcquireError)> {
+        for (at, name) in names.iter().enumerate().filter(|(at, _)| *at != first) {
+            match attempts.make(self.request(name).acquired(AcquireWait::Try)).await {
+                Ok(guard) => guards.push(guard),
+                Err(error) => return Some((at, error)),
+            }
+        }
+        None
+    }
+
+    fn request(&self, name: &str) -> AcquireRequest {
+        let ttl = if self.at_least.is_zero() {
+            self.ttl
+        } else {
+            let ttl = self.ttl.unwrap_or(self.leases.inner.session_ttl.duration());
+            Some(ttl_for(ttl, self.at_least))
+        };
+        let metadata_policy = MetadataPolicy::Replace(self.metadata.clone());
+        let wanted = KeyRequest { key: name.to_owned(), ttl, metadata_policy };
+        let limits = BodyLimits { grace: None, ..self.limits };
+        AcquireRequest { limits, ..AcquireRequest::new(self.leases.clone(), LeaseTarget::Key(wanted)) }
+    }
+
+    /// The same with what all are to have together.
+    fn for_body(&self, name: &str) -> AcquireRequest {
+        AcquireRequest { limits: self.limits, at_least: self.at_least, ..self.request(name) }
+    }
+
+    /// The one that is waited for.
+    async fn one(&self, name: &str, wait: AcquireWait, end: Tick) -> Result<Guard, AcquireError> {
+        let request = self.request(name);
+        match wait {
+            AcquireWait::Within(_) => request.acquire_until(end).await,
+            AcquireWait::Try | AcquireWait::Forever => request.acquired(wait).await,
+        }
+    }
+}
+
+impl LeaseSource for LockAll {
+    type Leases = Guards;
+
+    fn checked(mut self) -> Result<(BodyLimits, LockAll), AcquireError> {
+        if let Some(name) = self.keys.first() {
+            let _unasked = self.for_body(name).checked()?;
+        }
+        Ok((std::mem::take(&mut self.limits), self))
+    }
+
+    async fn acquired(self, wait: AcquireWait) -> Result<Guards, AcquireError> {
         let names = self.names()?;
         // What is waited for minds trouble with the store by itself, and how long that lasts.
         let mut attempts = LeaseAttempts::new(&self.leases, wait, Duration::MAX);
@@ -141,7 +195,8 @@ impl LockAll {
         loop {
             // Dropping what was had gives it back.
             let mut guards = Vec::with_capacity(names.len());
-            let waited_for = attempts.make(self.one(&names[first], wait)).await;
+            let waited_for = self.one(&names[first], wait, attempts.end());
+            let waited_for = attempts.make(waited_for).await;
             guards.push(waited_for.map_err(|error| attempts.told(error))?);
             let Some((at, error)) = self.try_others(&names, first, &mut guards, &mut attempts).await else {
                 // Only now, as what is given back because another can't be had is free at once.
@@ -162,46 +217,6 @@ impl LockAll {
             let pause = Duration::from_millis(clock::instance() % most);
             tokio::time::sleep(pause.min(attempts.left())).await;
             tries += 1;
-        }
-    }
-
-    /// Tries for all but that one. Which can't be had, and why, if one can't.
-    async fn try_others(
-        &self,
-        names: &[String],
-        first: usize,
-        guards: &mut Vec<Guard>,
-        attempts: &mut LeaseAttempts<'_>,
-    ) -> Option<(usize, AcquireError)> {
-        for (at, name) in names.iter().enumerate().filter(|(at, _)| *at != first) {
-            match attempts.make(self.lock(name).try_acquire()).await {
-                Ok(guard) => guards.push(guard),
-                Err(error) => return Some((at, error)),
-            }
-        }
-        None
-    }
-
-    fn lock(&self, name: &str) -> Lock {
-        let lock = self.leases.lock(name).metadata(self.metadata.clone());
-        let lock = match self.ttl {
-            _ if !self.at_least.is_zero() => {
-                let ttl = self.ttl.unwrap_or(self.leases.inner.session_ttl.duration());
-                lock.ttl(ttl_for(ttl, self.at_least))
-            }
-            Some(ttl) => lock.ttl(ttl),
-            None => lock,
-        };
-        if let Some(longest) = self.limits.at_most { lock.at_most_for(longest) } else { lock }
-    }
-
-    /// The one that is waited for.
-    async fn one(&self, name: &str, wait: AcquireWait) -> Result<Guard, AcquireError> {
-        let lock = self.lock(name);
-        match wait {
-            AcquireWait::Try => lock.try_acquire().await,
-            AcquireWait::Within(_, end) => lock.acquire_until(end).await,
-            AcquireWait::Forever => lock.acquire().await,
         }
     }
 }

@@ -35,22 +35,16 @@ pub(crate) fn store_patience(leases: &Leases, ttl: Duration) -> Duration {
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum AcquireWait {
     Try,
-    /// For so long, until then.
-    Within(Duration, Tick),
+    Within(Duration),
     Forever,
-}
-
-impl AcquireWait {
-    /// From now on.
-    pub(crate) fn within(leases: &Leases, patience: Duration) -> AcquireWait {
-        AcquireWait::Within(patience, end_of(&*leases.inner.clock, patience))
-    }
 }
 
 /// Attempts at what stands in several records, one after the other, which share a patience.
 pub(crate) struct LeaseAttempts<'a> {
     leases: &'a Leases,
     wait: AcquireWait,
+    /// Of who does not wait for ever.
+    end: Tick,
     /// For how long trouble with the store may last.
     store_patience: Duration,
     /// One has come to its end.
@@ -62,14 +56,20 @@ pub(crate) struct LeaseAttempts<'a> {
 
 impl<'a> LeaseAttempts<'a> {
     pub(crate) fn new(leases: &'a Leases, wait: AcquireWait, store_patience: Duration) -> LeaseAttempts<'a> {
-        LeaseAttempts { leases, wait, store_patience, is_answered: false, by: None, trouble_since: None }
+        let patience = if let AcquireWait::Within(patience) = wait { patience } else { Duration::ZERO };
+        let end = end_of(&*leases.inner.clock, patience);
+        LeaseAttempts { leases, wait, end, store_patience, is_answered: false, by: None, trouble_since: None }
+    }
+
+    /// When it ends, for who does not wait for ever.
+    pub(crate) fn end(&self) -> Tick {
+        self.end
     }
 
     /// How long it is waited for what is held.
     pub(crate) fn left(&self) -> Duration {
         match self.wait {
-            AcquireWait::Try => Duration::ZERO,
-            AcquireWait::Within(_, end) => end.since(self.leases.inner.clock.held()),
+            AcquireWait::Try | AcquireWait::Within(_) => self.end.since(self.leases.inner.clock.held()),
             AcquireWait::Forever => Duration::MAX,
         }
     }
@@ -77,7 +77,7 @@ impl<'a> LeaseAttempts<'a> {
     /// How long it is waited for an answer.
     pub(crate) fn left_to_hear(&self) -> Duration {
         match self.wait {
-            AcquireWait::Within(_, end) => end.after(LAST_CALL).since(self.leases.inner.clock.held()),
+            AcquireWait::Within(_) => self.end.after(LAST_CALL).since(self.leases.inner.clock.held()),
             AcquireWait::Try | AcquireWait::Forever => Duration::MAX,
         }
     }
@@ -104,7 +104,7 @@ impl<'a> LeaseAttempts<'a> {
     ) -> Result<T, AcquireError> {
         /// A store that does not answer for so long is away.
         const SILENCE: Duration = Duration::from_secs(1);
-        let AcquireWait::Within(patience, _) = self.wait else { return attempt.await };
+        let AcquireWait::Within(patience) = self.wait else { return attempt.await };
         let left = self.left_to_hear();
         if left.is_zero() && self.is_answered {
             return Err(AcquireError::Held(None));
@@ -184,7 +184,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_waits_for_some_time_waits_until_then_and_for_no_trouble() {
         let leases = leases();
-        let wait = AcquireWait::within(&leases, Duration::from_secs(5));
+        let wait = AcquireWait::Within(Duration::from_secs(5));
         let mut attempts = LeaseAttempts::new(&leases, wait, Duration::MAX);
         assert_eq!(after(&mut attempts, AcquireError::Held(None)).await, Ok(()));
         assert_eq!(after(&mut attempts, trouble()).await, Err(trouble()));

@@ -56,11 +56,12 @@
 
 mod spread;
 
-use crate::body::Held;
+use crate::acquire_request::{AcquireRequest, LeaseTarget};
+use crate::body::{Held, LeaseSource, run_blocking_under, run_under};
 use crate::error::{AcquireError, BodyError};
 use crate::guard::Guard;
 use crate::leases::Leases;
-use crate::lock::Lock;
+use crate::patience::AcquireWait;
 use crate::permit_share::PermitShare;
 pub use spread::Spread;
 use std::time::Duration;
@@ -72,7 +73,7 @@ use tenure_store::Store as _;
 #[derive(Debug, Clone)]
 #[must_use = "nothing happens until they are acquired"]
 pub struct Permits {
-    lock: Lock,
+    request: AcquireRequest,
 }
 
 impl Leases {
@@ -104,13 +105,15 @@ impl Leases {
 
 impl Permits {
     fn new(leases: &Leases, name: &str, permits: u32, mode: Mode) -> Permits {
-        let mut lock = Lock::new(leases.clone(), name);
-        lock.share = Some(PermitShare { permits, take: 1, mode, barges: false, is_part: false });
-        Permits { lock }
+        let share = PermitShare { permits, take: 1, mode, barges: false, is_part: false };
+        let target = LeaseTarget::Permits { name: name.to_owned(), share };
+        Permits { request: AcquireRequest::new(leases.clone(), target) }
     }
 
     fn share(mut self, change: impl FnOnce(&mut PermitShare)) -> Self {
-        self.lock.share.as_mut().map(change);
+        if let LeaseTarget::Permits { share, .. } = &mut self.request.target {
+            change(share);
+        }
         self
     }
 
@@ -131,13 +134,13 @@ impl Permits {
 
     /// As [`Lock::grace`].
     pub fn grace(mut self, grace: Duration) -> Self {
-        self.lock = self.lock.grace(grace);
+        self.request.limits.grace = Some(grace);
         self
     }
 
     /// As [`Lock::at_most_for`].
     pub fn at_most_for(mut self, longest: Duration) -> Self {
-        self.lock = self.lock.at_most_for(longest);
+        self.request.limits.at_most = Some(longest);
         self
     }
 
@@ -147,7 +150,7 @@ impl Permits {
     /// They are attached to the session, as all permits are. After the process's stop or death they stay taken until the session's ttl is over, which
     /// is at least two thirds of it: let the session's ttl be half as long again as this time.
     pub fn at_least_for(mut self, least: Duration) -> Self {
-        self.lock = self.lock.at_least_for(least);
+        self.request.at_least = least;
         self
     }
 
@@ -160,7 +163,8 @@ impl Permits {
     /// # Cancel safety
     /// May be dropped.
     pub async fn peek(&self) -> Result<SemaphoreLedger, StoreError> {
-        let stored = self.lock.leases().inner.direct.read(&key(self.lock.key())?).await?;
+        let key = self.request.target.record_key()?;
+        let stored = self.request.leases.inner.direct.read(&key).await?;
         let ledger = stored.map(|stored| SemaphoreLedger::standing(&stored.record));
         ledger.unwrap_or_else(|| Ok(SemaphoreLedger::default()))
     }
@@ -177,7 +181,7 @@ impl Permits {
     /// # Cancel safety
     /// When the future is dropped, what comes of it is given back in the background.
     pub async fn try_acquire(self) -> Result<Guard, AcquireError> {
-        self.lock.try_acquire().await
+        self.request.acquired(AcquireWait::Try).await
     }
 
     /// Takes the permits, waiting for its turn. The guard is that of a lease that is attached to the session: it has no metadata, and does not become
@@ -191,7 +195,7 @@ impl Permits {
     /// # Cancel safety
     /// When the future is dropped it leaves the queue in the background, and gives back what it was granted meanwhile.
     pub async fn acquire(self) -> Result<Guard, AcquireError> {
-        self.lock.acquire().await
+        self.request.acquired(AcquireWait::Forever).await
     }
 
     /// Takes the permits, waiting for its turn for at most `patience`.
@@ -202,7 +206,7 @@ impl Permits {
     /// # Cancel safety
     /// As [`Permits::acquire`].
     pub async fn acquire_within(self, patience: Duration) -> Result<Guard, AcquireError> {
-        self.lock.acquire_within(patience).await
+        self.request.acquired(AcquireWait::Within(patience)).await
     }
 
     /// Waits for the permits and runs `body` under them, as [`Lock::with_lease`] does.
@@ -218,7 +222,7 @@ impl Permits {
         Fut: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        self.lock.with_lease(body).await
+        run_under(self.request, AcquireWait::Forever, body).await
     }
 
     /// As [`Permits::with_lease`], if the permits are free.
@@ -234,7 +238,7 @@ impl Permits {
         Fut: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        self.lock.try_with_lease(body).await
+        run_under(self.request, AcquireWait::Try, body).await
     }
 
     /// As [`Permits::with_lease`], waiting no longer than `patience`.
@@ -250,7 +254,7 @@ impl Permits {
         Fut: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        self.lock.with_lease_within(patience, body).await
+        run_under(self.request, AcquireWait::Within(patience), body).await
     }
 
     /// As [`Permits::with_lease`], for a body that blocks; see [`Lock::with_lease_blocking`].
@@ -265,7 +269,7 @@ impl Permits {
         F: FnOnce(Held) -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.lock.with_lease_blocking(body).await
+        run_blocking_under(self.request, AcquireWait::Forever, body).await
     }
 
     /// As [`Permits::with_lease_blocking`], if the permits are free.
@@ -280,7 +284,7 @@ impl Permits {
         F: FnOnce(Held) -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.lock.try_with_lease_blocking(body).await
+        run_blocking_under(self.request, AcquireWait::Try, body).await
     }
 
     /// As [`Permits::with_lease_blocking`], waiting no longer than `patience`.
@@ -299,6 +303,6 @@ impl Permits {
         F: FnOnce(Held) -> T + Send + 'static,
         T: Send + 'static,
     {
-        self.lock.with_lease_blocking_within(patience, body).await
+        run_blocking_under(self.request, AcquireWait::Within(patience), body).await
     }
 }

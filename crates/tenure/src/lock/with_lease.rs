@@ -1,8 +1,9 @@
 //! Bodies that run under a lease: six ways to ask for it, to one scaffold.
 
 use super::Lock;
-use crate::body::Held;
+use crate::body::{Held, run_blocking_under, run_under};
 use crate::error::BodyError;
+use crate::patience::AcquireWait;
 use std::time::Duration;
 
 impl Lock {
@@ -41,8 +42,7 @@ impl Lock {
         Fut: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        let (limits, lock) = self.checked()?;
-        crate::body::run(lock.acquire().await?, limits, body).await
+        run_under(self.request, AcquireWait::Forever, body).await
     }
 
     /// As [`Lock::with_lease`], if nobody has the lease.
@@ -58,8 +58,7 @@ impl Lock {
         Fut: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        let (limits, lock) = self.checked()?;
-        crate::body::run(lock.try_acquire().await?, limits, body).await
+        run_under(self.request, AcquireWait::Try, body).await
     }
 
     /// As [`Lock::with_lease`], waiting for the lease no longer than `patience`. The body has as long as it needs.
@@ -75,8 +74,7 @@ impl Lock {
         Fut: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        let (limits, lock) = self.checked()?;
-        crate::body::run(lock.acquire_within(patience).await?, limits, body).await
+        run_under(self.request, AcquireWait::Within(patience), body).await
     }
 
     /// As [`Lock::with_lease`], for a body that blocks: it runs on a thread of the runtime's for such work, and is joined before the
@@ -96,8 +94,7 @@ impl Lock {
         F: FnOnce(Held) -> T + Send + 'static,
         T: Send + 'static,
     {
-        let (limits, lock) = self.checked()?;
-        crate::body::run_blocking(lock.acquire().await?, limits, body).await
+        run_blocking_under(self.request, AcquireWait::Forever, body).await
     }
 
     /// As [`Lock::with_lease_blocking`], if nobody has the lease.
@@ -112,8 +109,7 @@ impl Lock {
         F: FnOnce(Held) -> T + Send + 'static,
         T: Send + 'static,
     {
-        let (limits, lock) = self.checked()?;
-        crate::body::run_blocking(lock.try_acquire().await?, limits, body).await
+        run_blocking_under(self.request, AcquireWait::Try, body).await
     }
 
     /// As [`Lock::with_lease_blocking`], waiting for the lease no longer than `patience`.
@@ -132,7 +128,6 @@ impl Lock {
         F: FnOnce(Held) -> T + Send + 'static,
         T: Send + 'static,
     {
-        let (limits, lock) = self.checked()?;
-        crate::body::run_blocking(lock.acquire_within(patience).await?, limits, body).await
+        run_blocking_under(self.request, AcquireWait::Within(patience), body).await
     }
 }

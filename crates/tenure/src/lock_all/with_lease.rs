@@ -1,8 +1,9 @@
 //! Bodies that run under several leases: six ways to ask for these, as for one.
 
 use super::LockAll;
-use crate::body::{BodyLimits, Held, run, run_blocking};
-use crate::error::{AcquireError, BodyError};
+use crate::body::{Held, run_blocking_under, run_under};
+use crate::error::BodyError;
+use crate::patience::AcquireWait;
 use std::time::Duration;
 
 impl LockAll {
@@ -20,8 +21,7 @@ impl LockAll {
         Fut: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        let (limits, locks) = self.checked()?;
-        run(locks.acquire().await?, limits, body).await
+        run_under(self, AcquireWait::Forever, body).await
     }
 
     /// As [`LockAll::with_lease`], if nobody has any of them.
@@ -37,8 +37,7 @@ impl LockAll {
         Fut: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        let (limits, locks) = self.checked()?;
-        run(locks.try_acquire().await?, limits, body).await
+        run_under(self, AcquireWait::Try, body).await
     }
 
     /// As [`LockAll::with_lease`], waiting no longer than `patience` altogether. The body has as long as it needs.
@@ -54,8 +53,7 @@ impl LockAll {
         Fut: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        let (limits, locks) = self.checked()?;
-        run(locks.acquire_within(patience).await?, limits, body).await
+        run_under(self, AcquireWait::Within(patience), body).await
     }
 
     /// As [`LockAll::with_lease`], for a body that blocks; see [`Lock::with_lease_blocking`](crate::Lock::with_lease_blocking).
@@ -70,8 +68,7 @@ impl LockAll {
         F: FnOnce(Held) -> T + Send + 'static,
         T: Send + 'static,
     {
-        let (limits, locks) = self.checked()?;
-        run_blocking(locks.acquire().await?, limits, body).await
+        run_blocking_under(self, AcquireWait::Forever, body).await
     }
 
     /// As [`LockAll::with_lease_blocking`], if nobody has any of them.
@@ -86,8 +83,7 @@ impl LockAll {
         F: FnOnce(Held) -> T + Send + 'static,
         T: Send + 'static,
     {
-        let (limits, locks) = self.checked()?;
-        run_blocking(locks.try_acquire().await?, limits, body).await
+        run_blocking_under(self, AcquireWait::Try, body).await
     }
 
     /// As [`LockAll::with_lease_blocking`], waiting no longer than `patience` altogether.
@@ -106,18 +102,6 @@ impl LockAll {
         F: FnOnce(Held) -> T + Send + 'static,
         T: Send + 'static,
     {
-        let (limits, locks) = self.checked()?;
-        run_blocking(locks.acquire_within(patience).await?, limits, body).await
-    }
-
-    /// The limits of a body, checked before anything is asked, and the request. The body is told in time, so the leases' own longest time
-    /// begins with it.
-    fn checked(mut self) -> Result<(BodyLimits, LockAll), AcquireError> {
-        if let Some(name) = self.keys.first() {
-            let lock = self.lock(name).at_least_for(self.at_least);
-            let lock = if let Some(grace) = self.limits.grace { lock.grace(grace) } else { lock };
-            let _unasked = lock.checked()?;
-        }
-        Ok((std::mem::take(&mut self.limits), self))
+        run_blocking_under(self, AcquireWait::Within(patience), body).await
     }
 }

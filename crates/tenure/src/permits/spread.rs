@@ -1,16 +1,17 @@
 //! A semaphore whose permits are spread over several records, as one record takes one write at a time.
 
 use super::Permits;
-use crate::body::{BodyLimits, Held, run, run_blocking};
+use crate::acquire_request::{AcquireRequest, LeaseTarget};
+use crate::body::{BodyLimits, Held, LeaseSource, run_blocking_under, run_under};
 use crate::clock;
 use crate::error::{AcquireError, BodyError};
 use crate::guard::Guard;
-use crate::lock::Lock;
 use crate::patience::{AcquireWait, LeaseAttempts, store_patience};
+use crate::permit_share::PermitShare;
 use crate::shared::end_of;
 use std::time::Duration;
-use tenure_core::InvalidInput;
 use tenure_core::semaphore::{Mode, SemaphoreFull, SemaphoreLedger};
+use tenure_core::{InvalidInput, Tick};
 
 /// How long one waits in the queue of one record before the others are tried again.
 const TURN: Duration = Duration::from_secs(1);
@@ -43,7 +44,7 @@ impl Spread {
     /// # Cancel safety
     /// As [`Permits::try_acquire`].
     pub async fn try_acquire(self) -> Result<Guard, AcquireError> {
-        self.get(AcquireWait::Try).await
+        self.acquired(AcquireWait::Try).await
     }
 
     /// As [`Permits::acquire`], in no order. It waits in one record's queue at a time, for a second.
@@ -54,7 +55,7 @@ impl Spread {
     /// # Cancel safety
     /// As [`Permits::acquire`].
     pub async fn acquire(self) -> Result<Guard, AcquireError> {
-        self.get(AcquireWait::Forever).await
+        self.acquired(AcquireWait::Forever).await
     }
 
     /// As [`Spread::acquire`], for at most `patience`.
@@ -65,8 +66,7 @@ impl Spread {
     /// # Cancel safety
     /// As [`Permits::acquire`].
     pub async fn acquire_within(self, patience: Duration) -> Result<Guard, AcquireError> {
-        let wait = AcquireWait::within(self.whole.lock.leases(), patience);
-        self.get(wait).await
+        self.acquired(AcquireWait::Within(patience)).await
     }
 
     /// Waits for the permits and runs `body` under them, as [`Permits::with_lease`] does.
@@ -82,8 +82,7 @@ impl Spread {
         Fut: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        let (limits, spread) = self.checked()?;
-        run(spread.acquire().await?, limits, body).await
+        run_under(self, AcquireWait::Forever, body).await
     }
 
     /// As [`Spread::with_lease`], if the permits are free in one of the records.
@@ -99,8 +98,7 @@ impl Spread {
         Fut: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        let (limits, spread) = self.checked()?;
-        run(spread.try_acquire().await?, limits, body).await
+        run_under(self, AcquireWait::Try, body).await
     }
 
     /// As [`Spread::with_lease`], waiting no longer than `patience`. The body has as long as it needs.
@@ -116,8 +114,7 @@ impl Spread {
         Fut: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        let (limits, spread) = self.checked()?;
-        run(spread.acquire_within(patience).await?, limits, body).await
+        run_under(self, AcquireWait::Within(patience), body).await
     }
 
     /// As [`Spread::with_lease`], for a body that blocks; see [`Lock::with_lease_blocking`].
@@ -132,8 +129,7 @@ impl Spread {
         F: FnOnce(Held) -> T + Send + 'static,
         T: Send + 'static,
     {
-        let (limits, spread) = self.checked()?;
-        run_blocking(spread.acquire().await?, limits, body).await
+        run_blocking_under(self, AcquireWait::Forever, body).await
     }
 
     /// As [`Spread::with_lease_blocking`], if the permits are free in one of the records.
@@ -148,8 +144,7 @@ impl Spread {
         F: FnOnce(Held) -> T + Send + 'static,
         T: Send + 'static,
     {
-        let (limits, spread) = self.checked()?;
-        run_blocking(spread.try_acquire().await?, limits, body).await
+        run_blocking_under(self, AcquireWait::Try, body).await
     }
 
     /// As [`Spread::with_lease_blocking`], waiting no longer than `patience`.
@@ -168,22 +163,61 @@ impl Spread {
         F: FnOnce(Held) -> T + Send + 'static,
         T: Send + 'static,
     {
-        let (limits, spread) = self.checked()?;
-        run_blocking(spread.acquire_within(patience).await?, limits, body).await
+        run_blocking_under(self, AcquireWait::Within(patience), body).await
     }
 
-    /// The limits of a body, checked before anything is asked, and the request.
+    /// What is asked of each record that has as many permits as are wanted at once.
+    fn parts(&self) -> Result<Vec<AcquireRequest>, InvalidInput> {
+        let (records, whole) = (self.records, &self.whole.request);
+        let (name, share) = match &whole.target {
+            LeaseTarget::Permits { name, share }
+                if share.mode == Mode::Shared && share.permits != SemaphoreLedger::MOST_PERMITS =>
+            {
+                (name, share)
+            }
+            _ => {
+                return Err(InvalidInput::new(
+                    "only a semaphore can be spread: what is held shared or exclusively stands in one record",
+                ));
+            }
+        };
+        let permits = share.permits;
+        if records == 0 || records > permits {
+            return Err(InvalidInput::new(format!(
+                "{permits} permits can't be spread over {records} records; choose from 1 to {permits}"
+            )));
+        }
+        let of = |n| permits / records + u32::from(n < permits % records);
+        let part = |n| {
+            let share = PermitShare { permits: of(n), is_part: true, ..*share };
+            let target = LeaseTarget::Permits { name: format!("{name}/{n}"), share };
+            AcquireRequest { target, ..whole.clone() }
+        };
+        let parts: Vec<AcquireRequest> = (0..records).filter(|n| of(*n) >= share.take).map(part).collect();
+        if parts.is_empty() {
+            return Err(InvalidInput::new(format!(
+                "no record has {} permits: each of {records} has {} at the most; take fewer at once, or spread over fewer records",
+                share.take,
+                of(0)
+            )));
+        }
+        Ok(parts)
+    }
+}
+
+impl LeaseSource for Spread {
+    type Leases = Guard;
+
     fn checked(self) -> Result<(BodyLimits, Spread), AcquireError> {
-        let Spread { whole: Permits { lock }, records } = self;
-        let (limits, lock) = lock.checked()?;
-        Ok((limits, Spread { whole: Permits { lock }, records }))
+        let (limits, request) = self.whole.request.checked()?;
+        Ok((limits, Spread { whole: Permits { request }, ..self }))
     }
 
-    async fn get(self, wait: AcquireWait) -> Result<Guard, AcquireError> {
+    async fn acquired(self, wait: AcquireWait) -> Result<Guard, AcquireError> {
         let parts = self.parts()?;
         // One wait, however many turns it takes.
-        let waiting = parts[0].waits_for_any()?;
-        let leases = self.whole.lock.leases();
+        let waiting = parts[0].waits()?;
+        let leases = &self.whole.request.leases;
         // As of what is attached to the session.
         let patience = store_patience(leases, leases.inner.session_ttl.duration());
         let mut attempts = LeaseAttempts::new(leases, wait, patience);
@@ -191,7 +225,7 @@ impl Spread {
         loop {
             let mut got = try_each(&parts, turn, &mut attempts).await;
             if matches!(got, Err(AcquireError::Held(_))) && !attempts.left().is_zero() {
-                let queue = wait_in(parts[turn % parts.len()].clone(), wait);
+                let queue = wait_in(parts[turn % parts.len()].clone(), wait, attempts.end());
                 got = attempts.make(queue).await;
                 full_turns = if is_full(&got) { full_turns + 1 } else { 0 };
                 // Each has its turn before all are told to be full.
@@ -209,48 +243,18 @@ impl Spread {
             turn += 1;
         }
     }
-
-    /// What is asked of each record that has as many permits as are wanted at once.
-    fn parts(&self) -> Result<Vec<Lock>, InvalidInput> {
-        let (records, lock) = (self.records, &self.whole.lock);
-        let share = lock
-            .share
-            .filter(|share| share.mode == Mode::Shared && share.permits != SemaphoreLedger::MOST_PERMITS);
-        let Some(share) = share else {
-            return Err(InvalidInput::new(
-                "only a semaphore can be spread: what is held shared or exclusively stands in one record",
-            ));
-        };
-        let permits = share.permits;
-        if records == 0 || records > permits {
-            return Err(InvalidInput::new(format!(
-                "{permits} permits can't be spread over {records} records; choose from 1 to {permits}"
-            )));
-        }
-        let of = |n| permits / records + u32::from(n < permits % records);
-        let parts: Vec<Lock> =
-            (0..records).filter(|n| of(*n) >= share.take).map(|n| lock.part(n, of(n))).collect();
-        if parts.is_empty() {
-            return Err(InvalidInput::new(format!(
-                "no record has {} permits: each of {records} has {} at the most; take fewer at once, or spread over fewer records",
-                share.take,
-                of(0)
-            )));
-        }
-        Ok(parts)
-    }
 }
 
 /// Tries each record once, that one first. All are told to be full only where all are.
 async fn try_each(
-    parts: &[Lock],
+    parts: &[AcquireRequest],
     first: usize,
     attempts: &mut LeaseAttempts<'_>,
 ) -> Result<Guard, AcquireError> {
     let mut full = 0;
     for n in 0..parts.len() {
         let part = parts[(first + n) % parts.len()].clone();
-        match attempts.make(part.try_acquire()).await {
+        match attempts.make(part.acquired(AcquireWait::Try)).await {
             Err(AcquireError::Held(_)) => {}
             // The others may have room, and permits.
             got if is_full(&got) && full + 1 < parts.len() => full += 1,
@@ -261,13 +265,13 @@ async fn try_each(
 }
 
 /// Waits in one record's queue, for a turn.
-async fn wait_in(part: Lock, wait: AcquireWait) -> Result<Guard, AcquireError> {
+async fn wait_in(part: AcquireRequest, wait: AcquireWait, end: Tick) -> Result<Guard, AcquireError> {
     match wait {
-        AcquireWait::Within(_, end) => {
-            let turn = end_of(&**part.leases().clock(), TURN);
+        AcquireWait::Within(_) => {
+            let turn = end_of(&*part.leases.inner.clock, TURN);
             part.acquire_until(turn.min(end)).await
         }
-        AcquireWait::Try | AcquireWait::Forever => part.acquire_within(TURN).await,
+        AcquireWait::Try | AcquireWait::Forever => part.acquired(AcquireWait::Within(TURN)).await,
     }
 }
 
