@@ -13,6 +13,7 @@ use std::ops::ControlFlow;
 use std::sync::Weak;
 use tenure_core::{Command, Holder, LeaseId, Loss, Notice, Tick};
 use tenure_store::tell;
+use tokio::sync::oneshot;
 use tracing::field::display;
 
 pub(crate) struct LeaseSink {
@@ -36,14 +37,26 @@ impl Sink<Holder> for LeaseSink {
 impl Drop for LeaseSink {
     fn drop(&mut self) {
         if let Some(inner) = self.inner.upgrade() {
-            let mut users = inner.users();
             // Candidates wait for nothing else.
-            users.pass_on(&Notice::Stopped);
-            let all = users.stop(inner.clock.held());
-            drop(users);
-            all.iter().for_each(|ended| ended.measure(&inner.prefixes));
+            let _over = inner.take(Notice::Stopped, &mut Vec::new());
         }
     }
+}
+
+/// What is left to do about a notice once nothing is locked. Whoever is told, measured for or answered may ask for something at once, and would wait for the lock.
+enum NoticeEffect {
+    Nothing,
+    Renewed(Option<Renewed>),
+    /// Nobody waits any more for what was acquired.
+    Unwanted(LeaseId),
+    Answer {
+        lease: LeaseId,
+        ended: Option<EndedLease>,
+        news: EndNews,
+        reply: CommandReply,
+        asker: Option<oneshot::Sender<CommandReply>>,
+    },
+    Stopped(Vec<EndedLease>),
 }
 
 /// How a lease ended, as it is told once nothing is locked.
@@ -76,7 +89,12 @@ impl SharedLeases {
             meters::lease_acquired(of);
             meters::lease_begun(of);
         }
-        let mut users = self.users();
+        let effect = self.note(&mut self.users(), notice, now);
+        self.carry_out(effect, commands)
+    }
+
+    /// Notes what a notice says, and tells those who listen.
+    fn note(&self, users: &mut LeaseUsers, notice: Notice, now: Tick) -> NoticeEffect {
         if !matches!(notice, Notice::Acquired { .. }) {
             users.pass_on(&notice);
         }
@@ -90,11 +108,7 @@ impl SharedLeases {
                 if let Some(listener) = users.listeners.get(&lease) {
                     let notice = Notice::Acquired { lease, fence, until, metadata };
                     let is_heard = listener.send(HeardNotice { notice, cell: Some(cell) }).is_ok();
-                    drop(users);
-                    if !is_heard {
-                        self.give_back(lease, commands);
-                    }
-                    return ControlFlow::Continue(());
+                    return if is_heard { NoticeEffect::Nothing } else { NoticeEffect::Unwanted(lease) };
                 }
                 (lease, CommandReply::Acquired { fence, metadata, cell })
             }
@@ -102,24 +116,16 @@ impl SharedLeases {
             Notice::Absent(lease) => (lease, CommandReply::Refused(AcquireError::Absent)),
             Notice::Failed(lease, error) => (lease, CommandReply::Refused(AcquireError::Store(error))),
             Notice::Valid(lease, until) => {
-                let renewed = self.valid(&mut users, lease, until, now);
-                drop(users);
-                renewed.iter().for_each(Renewed::measure);
-                return ControlFlow::Continue(());
+                return NoticeEffect::Renewed(self.valid(users, lease, until, now));
             }
             Notice::SessionValid(until) => {
-                let whole = self.drift.belief(self.session_ttl);
-                let renewed = users.sessions.extended(&self.session, until, whole, now);
-                self.session.set(until);
-                drop(users);
-                renewed.iter().for_each(Renewed::measure);
-                return ControlFlow::Continue(());
+                return NoticeEffect::Renewed(self.session_valid(users, until, now));
             }
             Notice::Asked(lease, ask) => {
                 if let (Some(cell), Some(request)) = (users.cells.get(lease), Request::of(ask)) {
                     cell.asked(request);
                 }
-                return ControlFlow::Continue(());
+                return NoticeEffect::Nothing;
             }
             Notice::Lost(lease, loss) => {
                 ended = users.cells.end(lease, now);
@@ -132,7 +138,7 @@ impl SharedLeases {
             Notice::Updated(lease) => (lease, CommandReply::Updated),
             Notice::Released(lease, ours) => {
                 ended = users.cells.end(lease, now);
-                news = EndNews::of_release(&users, lease, ours);
+                news = EndNews::of_release(users, lease, ours);
                 users.over(lease, &Loss::Released);
                 (lease, CommandReply::Released(ours))
             }
@@ -147,23 +153,30 @@ impl SharedLeases {
             | Notice::SessionFailed(_)
             | Notice::Given(_)
             | Notice::Announced
-            | Notice::NotAnnounced(_) => return ControlFlow::Continue(()),
-            Notice::Stopped => {
-                let all = users.stop(now);
-                drop(users);
+            | Notice::NotAnnounced(_) => return NoticeEffect::Nothing,
+            Notice::Stopped => return NoticeEffect::Stopped(users.stop(now)),
+        };
+        let asker = users.asker(lease, &reply);
+        NoticeEffect::Answer { lease, ended, news, reply, asker }
+    }
+
+    fn carry_out(&self, effect: NoticeEffect, commands: &mut Vec<Command>) -> ControlFlow<()> {
+        match effect {
+            NoticeEffect::Nothing => {}
+            NoticeEffect::Renewed(renewed) => renewed.iter().for_each(Renewed::measure),
+            NoticeEffect::Unwanted(lease) => self.give_back(lease, commands),
+            NoticeEffect::Answer { lease, ended, news, reply, asker } => {
+                self.tell_end(lease, ended.as_ref(), news);
+                let is_acquired = matches!(reply, CommandReply::Acquired { .. });
+                let is_heard = asker.is_some_and(|asker| asker.send(reply).is_ok());
+                if is_acquired && !is_heard {
+                    self.give_back(lease, commands);
+                }
+            }
+            NoticeEffect::Stopped(all) => {
                 all.iter().for_each(|ended| ended.measure(&self.prefixes));
                 return ControlFlow::Break(());
             }
-        };
-        let asker = users.asker(lease, &reply);
-        // Whoever is woken by the answer mostly asks for something at once, and would wait for the lock.
-        drop(users);
-        self.tell_end(lease, ended.as_ref(), news);
-        let is_acquired = matches!(reply, CommandReply::Acquired { .. });
-        let is_heard = asker.is_some_and(|asker| asker.send(reply).is_ok());
-        if is_acquired && !is_heard {
-            // Whoever asked has gone away.
-            self.give_back(lease, commands);
         }
         ControlFlow::Continue(())
     }
@@ -181,6 +194,14 @@ impl SharedLeases {
         let renewed =
             own_ttl.and_then(|ttl| leases.extended(&cell.belief, until, self.drift.belief(ttl), now));
         cell.belief.set(until);
+        renewed
+    }
+
+    /// The session is believed in until then, and with it what is attached to it.
+    fn session_valid(&self, users: &mut LeaseUsers, until: Tick, now: Tick) -> Option<Renewed> {
+        let whole = self.drift.belief(self.session_ttl);
+        let renewed = users.sessions.extended(&self.session, until, whole, now);
+        self.session.set(until);
         renewed
     }
 
