@@ -64,20 +64,20 @@ async fn thousand() -> Result<(), Error> {
         for range in held {
             let (section, range) = (section.clone(), range.clone());
             holding.push(tokio::spawn(async move {
-                section.with_lease(range, day, |_| std::future::pending::<()>()).await
+                section.try_with_lease(range, day, |_| std::future::pending::<()>()).await
             }));
         }
         while section.list().await?.len() < 1000 {}
         let begun = cpu_time();
         for _ in 0..ROUNDS {
-            section.with_lease(last.clone(), day, |_| async {}).await?;
+            section.try_with_lease(last.clone(), day, |_| async {}).await?;
         }
         let known = (cpu_time() - begun) / ROUNDS;
         let begun = cpu_time();
         for _ in 0..ROUNDS {
             // One that has to read and understand the whole record first.
             let fresh = Section::builder(section.store().clone(), "s").most_parts(1100).start()?;
-            fresh.with_lease(last.clone(), day, |_| async {}).await?;
+            fresh.try_with_lease(last.clone(), day, |_| async {}).await?;
         }
         let fresh = (cpu_time() - begun) / ROUNDS;
         println!(
@@ -112,7 +112,7 @@ async fn lease(path: &Path, n: u64) -> Result<(), Error> {
     let section = Section::new(open(path)?, "s")?;
     let (after, mut writes) = (stopwatch(), 0u64);
     while after() < SPAN {
-        section.with_lease(KeyRange::new(n, n + 1)?, Duration::from_secs(60), |_| async {}).await?;
+        section.try_with_lease(KeyRange::new(n, n + 1)?, Duration::from_secs(60), |_| async {}).await?;
         writes += 2;
     }
     println!("{writes}");

@@ -151,7 +151,7 @@ async fn s6_a_panic_before_the_bodys_future_is_made_is_told_as_any_other() {
     assert!(candidate.is_leader());
     let section = a.leases.section("s").start().unwrap();
     let result =
-        section.with_lease("0_10".parse::<tenure::range::KeyRange>().unwrap(), TTL, |_| unmade()).await;
+        section.try_with_lease("0_10".parse::<tenure::range::KeyRange>().unwrap(), TTL, |_| unmade()).await;
     assert!(matches!(result, Err(BodyError::Panicked(_))), "{result:?}");
     settle().await;
     for key in ["k", "x", "y"] {

@@ -73,7 +73,7 @@ async fn what_bodies_log_is_in_the_span_of_their_caller() {
     let section = Section::builder(AnyStore::new(world.memory.clone()), "s");
     let section = section.clock(world.clock.clone()).start().unwrap();
     let all: RangeSet = ["0_10".parse::<KeyRange>().unwrap()].into_iter().collect();
-    let swept = section.with_lease(all, Duration::from_secs(10), |_| async {
+    let swept = section.try_with_lease(all, Duration::from_secs(10), |_| async {
         tracing::info!(target: "body", range = 1);
     });
     swept.instrument(tracing::info_span!("range")).await.unwrap();

@@ -90,7 +90,7 @@ fn ranges_that_are_dropped_as_main_ends_are_free() {
             let other = section.try_acquire(KeyRange::from(0..10u64), hour).await.unwrap();
             if with_body {
                 drop(other);
-                let body = section.with_lease(all(), hour, |_| std::future::pending::<()>());
+                let body = section.try_with_lease(all(), hour, |_| std::future::pending::<()>());
                 assert!(tokio::time::timeout(Duration::from_millis(100), body).await.is_err());
                 return;
             }

@@ -1,5 +1,5 @@
 //! Plan: sections by the library, in simulated time: what the body gets; it runs once, and not with nothing; the lease is over after
-//! return, error, panic and cancellation, and only after the body's end; waiting for some of it; deadlines; a body that can't be ended; contention of many
+//! return, error, panic and cancellation, and only after the body's end; waiting for some or all of it, also before a body; deadlines; a body that can't be ended; contention of many
 //! tasks; bad input; a dead process's ranges; `list` and `reclaim`; a store that hangs; SQLite; and that locks keep off. What holds
 //! at the end of a lease, and fences, guards without a body, and stopping are in `section_end.rs`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
@@ -41,13 +41,13 @@ async fn s7_bodies_get_what_nobody_else_holds_and_do_not_run_with_nothing() {
     let (a, b) = (section(&world), section(&world));
     let other = b.clone();
     let got = a
-        .with_lease(set("0_10 20_30"), SPAN, |one| async move {
+        .try_with_lease(set("0_10 20_30"), SPAN, |one| async move {
             assert!(one.is_held() && one.remaining() < SPAN);
-            let two =
-                other.with_lease(set("8_28"), SPAN, |two| async move { (two.set().clone(), two.fence()) });
+            let two = other
+                .try_with_lease(set("8_28"), SPAN, |two| async move { (two.set().clone(), two.fence()) });
             let (parts, fence) = two.await.unwrap();
             assert!(fence > one.fence());
-            let none = other.with_lease(set("0_5"), SPAN, |_| async { panic!("it ran under nothing") });
+            let none = other.try_with_lease(set("0_5"), SPAN, |_| async { panic!("it ran under nothing") });
             let none: Result<(), _> = none.await;
             assert!(matches!(none, Err(BodyError::Acquire(AcquireError::Held(None)))), "{none:?}");
             parts
@@ -105,14 +105,35 @@ async fn who_wants_all_waits_until_nobody_has_any_of_it_and_holds_nothing_meanwh
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_body_waits_for_all_and_has_the_whole_duration_then() {
+    let world = World::new();
+    let (a, b) = (section(&world), section(&world));
+    let one = a.try_acquire(set("0_10"), SPAN * 10).await.unwrap();
+    let wanted = b.lock(set("5_6 20_30"), SPAN).all();
+    let refused = wanted.clone().try_with_lease(async |_| panic!("it ran under a part")).await;
+    assert!(matches!(refused, Err(BodyError::<()>::Acquire(AcquireError::Held(None)))), "{refused:?}");
+    let late = wanted.clone().with_lease_within(SPAN, async |_| panic!("it ran under a part")).await;
+    assert!(matches!(late, Err(BodyError::<()>::Acquire(AcquireError::Held(None)))), "{late:?}");
+    let free = async {
+        tokio::time::sleep(SPAN).await;
+        one.release().await
+    };
+    let body = async |lease: RangeLease| (lease.set().clone(), lease.held_for());
+    let (ran, _) = tokio::join!(wanted.with_lease_within(SPAN * 5, body), free);
+    let (had, lasts) = ran.unwrap();
+    assert!(had == set("5_6 20_30") && lasts > SPAN / 2, "{had}: {lasts:?}");
+    assert_eq!(held(&b).await, "");
+}
+
+#[tokio::test(start_paused = true)]
 async fn s6_a_lease_is_over_after_return_error_panic_and_cancellation() {
     let world = World::new();
     let (a, b) = (section(&world), section(&world));
     let error =
-        a.with_lease(set("0_1"), SPAN, |_| async { Err::<(), _>("an error of the body") }).await.unwrap();
+        a.try_with_lease(set("0_1"), SPAN, |_| async { Err::<(), _>("an error of the body") }).await.unwrap();
     assert_eq!((error, held(&b).await), (Err("an error of the body"), String::new()));
     let panicked = a
-        .with_lease(set("0_1"), SPAN, |_| async {
+        .try_with_lease(set("0_1"), SPAN, |_| async {
             if true {
                 panic!("on purpose")
             }
@@ -123,7 +144,7 @@ async fn s6_a_lease_is_over_after_return_error_panic_and_cancellation() {
     let over = Arc::new(AtomicBool::new(false));
     let ended = Ended(Arc::clone(&over));
     let caller = tokio::spawn(async move {
-        a.with_lease(set("0_1"), SPAN, |_| async move {
+        a.try_with_lease(set("0_1"), SPAN, |_| async move {
             let _ended = ended;
             std::future::pending::<()>().await;
         })
@@ -159,7 +180,7 @@ async fn s6_a_body_is_told_in_time_and_ends_before_its_lease() {
         lease.cancelled().await;
         (lease.is_held(), lease.remaining())
     };
-    let (result, after) = timed(a.with_lease(set("0_1"), SPAN, listens)).await;
+    let (result, after) = timed(a.try_with_lease(set("0_1"), SPAN, listens)).await;
     match result {
         Err(BodyError::Interrupted { why: Loss::Overran, value: Some((true, left)) }) => {
             assert!(left.is_zero())
@@ -169,7 +190,7 @@ async fn s6_a_body_is_told_in_time_and_ends_before_its_lease() {
     assert!(after > SPAN / 2 && after < SPAN * 8 / 10, "{after:?}");
     let over = Arc::new(AtomicBool::new(false));
     let ended = Ended(Arc::clone(&over));
-    let deaf = a.with_lease(set("0_1"), SPAN, |lease| async move {
+    let deaf = a.try_with_lease(set("0_1"), SPAN, |lease| async move {
         let _ended = ended;
         while lease.is_held() {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -188,15 +209,17 @@ async fn asked_durations_are_cut_and_bad_input_is_told_before_any_io() {
     let store = AnyStore::new(world.memory.clone());
     let builder = || Section::builder(store.clone(), "s").clock(world.clock.clone());
     let a = builder().longest(SPAN).start().unwrap();
-    let left = a.with_lease(set("0_1"), SPAN * 100, |lease| async move { lease.remaining() }).await.unwrap();
+    let left =
+        a.try_with_lease(set("0_1"), SPAN * 100, |lease| async move { lease.remaining() }).await.unwrap();
     assert!(left < SPAN && left > SPAN / 2, "{left:?}");
     for (desired, duration, says) in
         [("", SPAN, "no range"), ("5_5", SPAN, "no range"), ("0_1", Duration::ZERO, "minimum")]
     {
         let ran = Arc::new(AtomicBool::new(false));
         let runs = Arc::clone(&ran);
-        let refused =
-            a.with_lease(set(desired), duration, |_| async move { runs.store(true, Ordering::SeqCst) }).await;
+        let refused = a
+            .try_with_lease(set(desired), duration, |_| async move { runs.store(true, Ordering::SeqCst) })
+            .await;
         let Err(BodyError::Acquire(error)) = refused else { panic!("{refused:?}") };
         assert!(error.to_string().contains(says) && !ran.load(Ordering::SeqCst), "{error}");
     }
@@ -214,11 +237,11 @@ async fn a_section_that_is_almost_full_gives_what_fits_and_a_full_one_says_to_sh
     let a = Section::builder(store, "s").clock(world.clock.clone()).most_parts(2).start().unwrap();
     let part = a.try_acquire(set("0_1 2_3 4_5"), SPAN).await.unwrap();
     assert_eq!(part.set().to_string(), "0_1 2_3", "as much as fits");
-    let refused = a.with_lease(set("4_5"), SPAN, |_| async {}).await;
+    let refused = a.try_with_lease(set("4_5"), SPAN, |_| async {}).await;
     let Err(BodyError::Acquire(AcquireError::Store(error))) = refused else { panic!("{refused:?}") };
     assert!(error.kind() == ErrorKind::Invalid && error.to_string().contains("shard"), "{error}");
     assert!(part.release().await);
-    assert!(a.with_lease(set("4_5"), SPAN, |_| async {}).await.is_ok());
+    assert!(a.try_with_lease(set("4_5"), SPAN, |_| async {}).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
@@ -227,10 +250,9 @@ async fn what_a_dead_process_held_is_listed_and_free_after_its_duration() {
     let b = section(&world);
     let (faults, line) = world.line();
     let dying = Section::builder(AnyStore::new(line), "s").clock(world.clock.clone()).start().unwrap();
-    let dead =
-        tokio::spawn(
-            async move { dying.with_lease(set("0_10"), SPAN, |_| std::future::pending::<()>()).await },
-        );
+    let dead = tokio::spawn(async move {
+        dying.try_with_lease(set("0_10"), SPAN, |_| std::future::pending::<()>()).await
+    });
     settle().await;
     // From now on nothing of it reaches the store.
     faults.always(Fault::Hang);
@@ -254,7 +276,7 @@ async fn what_a_caller_s_timeout_leaves_behind_is_free_when_the_caller_s_time_is
             assert!(lease.remaining() < SPAN);
             std::future::pending::<()>().await
         };
-        tokio::time::timeout(SPAN, of_caller.with_lease(set("0_10"), (SPAN * 60).min(SPAN), body)).await
+        tokio::time::timeout(SPAN, of_caller.try_with_lease(set("0_10"), (SPAN * 60).min(SPAN), body)).await
     });
     settle().await;
     // Its runtime ends with it: nothing is given up.
@@ -262,7 +284,8 @@ async fn what_a_caller_s_timeout_leaves_behind_is_free_when_the_caller_s_time_is
     tokio::time::sleep(SPAN * 11 / 10).await;
     assert_eq!(section(&world).reclaim().await.unwrap(), 1);
     called.abort();
-    let too_late = caller.with_lease(set("20_30"), SPAN.min(Duration::ZERO), |_| async {}).await.unwrap_err();
+    let too_late =
+        caller.try_with_lease(set("20_30"), SPAN.min(Duration::ZERO), |_| async {}).await.unwrap_err();
     assert!(too_late.to_string().contains("minimum"), "{too_late}");
 }
 
@@ -295,7 +318,7 @@ async fn many_tasks_and_processes_never_overlap() {
                             taken[*key as usize].fetch_sub(1, Ordering::SeqCst);
                         }
                     };
-                    let done = section.with_lease(desired, SPAN, body).await;
+                    let done = section.try_with_lease(desired, SPAN, body).await;
                     assert!(
                         matches!(done, Ok(()) | Err(BodyError::Acquire(AcquireError::Held(None)))),
                         "{done:?}"
@@ -316,10 +339,10 @@ async fn a_store_that_hangs_is_told_and_lost_answers_cost_nothing_but_time() {
     let (faults, store) = world.line();
     let a = Section::builder(AnyStore::new(store), "s").clock(world.clock.clone()).start().unwrap();
     faults.inject([Fault::None, Fault::LoseAnswer]);
-    let got = a.with_lease(set("0_10"), SPAN, |lease| async move { lease.set().clone() }).await.unwrap();
+    let got = a.try_with_lease(set("0_10"), SPAN, |lease| async move { lease.set().clone() }).await.unwrap();
     assert_eq!(got, set("0_10"), "the entry that landed is found to be ours");
     faults.inject([Fault::LoseRequest, Fault::LoseRequest]);
-    assert!(a.with_lease(set("0_10"), SPAN, |_| async {}).await.is_ok());
+    assert!(a.try_with_lease(set("0_10"), SPAN, |_| async {}).await.is_ok());
     faults.always(Fault::Hang);
     let wait = Duration::from_millis(500);
     let (none, took) = timed(a.lock(set("0_10"), SPAN).acquire_within(wait)).await;
@@ -328,7 +351,7 @@ async fn a_store_that_hangs_is_told_and_lost_answers_cost_nothing_but_time() {
         "{none:?}"
     );
     assert!(took < wait * 2, "{took:?}");
-    let (result, after) = timed(a.with_lease(set("0_10"), SPAN, |_| async {})).await;
+    let (result, after) = timed(a.try_with_lease(set("0_10"), SPAN, |_| async {})).await;
     assert!(matches!(result, Err(BodyError::Acquire(_))) && after < SPAN, "{result:?} {after:?}");
     faults.always(Fault::None);
     assert_eq!(held(&section(&world)).await, "");
@@ -348,8 +371,8 @@ async fn sections_live_in_a_sqlite_file_too() {
     let halves: Vec<KeyRange> = whole.split(2).collect();
     let (first, second) = (halves[0].clone(), halves[1].clone());
     let got = a
-        .with_lease(first, SPAN, move |_| async move {
-            b.with_lease(whole, SPAN, |two| async move { two.set().clone() }).await
+        .try_with_lease(first, SPAN, move |_| async move {
+            b.try_with_lease(whole, SPAN, |two| async move { two.set().clone() }).await
         })
         .await
         .unwrap()

@@ -7,7 +7,7 @@
 use crate::common::{World, settle, timed};
 use std::time::Duration;
 use tenure::range::{KeyRange, RangeLease, RangeSet, Section};
-use tenure::{AcquireError, AnyStore, BodyError, Fence, Loss};
+use tenure::{AcquireError, AnyStore, BodyError, ErrorKind, Fence, Loss};
 use tenure_store::Fault;
 use tokio::sync::oneshot;
 
@@ -34,7 +34,7 @@ where
 {
     let (sender, passed) = oneshot::channel();
     let result = section
-        .with_lease(keys(), SPAN, move |lease| {
+        .try_with_lease(keys(), SPAN, move |lease| {
             assert!(lease.is_held() && !lease.cancelled().is_cancelled());
             assert!(sender.send(lease.clone()).is_ok());
             body(lease)
@@ -75,7 +75,7 @@ async fn s1_belief_ends_before_the_ranges_are_given_up() {
             line.always(Fault::Hang);
             sender.send(lease).is_ok()
         };
-        caller.with_lease(more, SPAN, body).await
+        caller.try_with_lease(more, SPAN, body).await
     });
     let lease = passed.await.unwrap();
     settle().await;
@@ -108,7 +108,7 @@ async fn s5_the_end_of_leased_ranges_is_told_in_time_without_the_store() {
     let a = Section::builder(AnyStore::new(line), "s").clock(world.clock.clone()).start().unwrap();
     let guard = a.try_acquire(KeyRange::new(20u64, 30u64).unwrap(), SPAN).await.unwrap();
     let (sender, told) = oneshot::channel();
-    let body = a.with_lease(keys(), SPAN, move |lease| async move {
+    let body = a.try_with_lease(keys(), SPAN, move |lease| async move {
         let (why, after) = timed(lease.cancelled()).await;
         assert!(sender.send((why, after, lease.is_held())).is_ok());
     });
@@ -153,7 +153,7 @@ async fn s6_a_stopped_section_ends_its_bodies_and_then_gives_their_ranges_up() {
     let (other, looking) = (a.clone(), b.clone());
     let body = tokio::spawn(async move {
         other
-            .with_lease(keys(), SPAN, |lease| async move {
+            .try_with_lease(keys(), SPAN, |lease| async move {
                 lease.cancelled().await;
                 tokio::time::sleep(SPAN / 20).await;
                 assert!(lease.is_held() && !is_free(&looking).await, "not before the body's end");
@@ -171,7 +171,9 @@ async fn s6_a_stopped_section_ends_its_bodies_and_then_gives_their_ranges_up() {
     let refused = a.try_acquire(keys(), SPAN).await.unwrap_err();
     assert_eq!(refused, AcquireError::Stopped);
     assert!(!refused.to_string().contains("leases"), "{refused}");
-    assert!(a.list().await.is_err() && a.reclaim().await.is_err());
+    for refused in [a.list().await.unwrap_err(), a.reclaim().await.unwrap_err()] {
+        assert!(refused.kind() == ErrorKind::Invalid && refused.to_string().contains("stopped"), "{refused}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -195,7 +197,7 @@ async fn a_result_is_not_kept_back_by_a_store_that_is_down_at_the_release() {
     let (faults, store) = world.line();
     let a = Section::builder(AnyStore::new(store), "s").clock(world.clock.clone()).start().unwrap();
     let down = faults.clone();
-    let (result, after) = timed(a.with_lease(keys(), SPAN, move |_| async move {
+    let (result, after) = timed(a.try_with_lease(keys(), SPAN, move |_| async move {
         down.always(Fault::Refuse);
         42
     }))

@@ -261,7 +261,8 @@ fn start(under: Under, runtime: &Runtime, store: &AnyStore, body: Blocking) {
             let _entered = runtime.enter();
             let section = Section::builder(store.clone(), "s").start().unwrap();
             let range = KeyRange::new(0u64, 10u64).unwrap();
-            let run = async move { section.with_lease(range, SHORT * 60, |_| body.poll_for_long()).await };
+            let run =
+                async move { section.try_with_lease(range, SHORT * 60, |_| body.poll_for_long()).await };
             drop(runtime.spawn(run));
         }
         Under::Unit => {

@@ -17,7 +17,7 @@ use tenure_store::tell;
 use tokio_util::sync::CancellationToken;
 
 /// Ranges that are leased, without a body: for whoever has something of its own to end before they are given up, such as a
-/// process. Else [`Section::with_lease`](super::Section::with_lease) is simpler, and safer.
+/// process. Else [`Section::try_with_lease`](super::Section::try_with_lease) is simpler, and safer.
 ///
 /// Dropping it gives them up in the background. Where it is the last of its [section](super::Section), the drop waits for that, as the section says: what
 /// is held as a process ends without it stays taken for the whole duration.

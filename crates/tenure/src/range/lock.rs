@@ -1,8 +1,9 @@
 //! A wish for ranges of a section, before it is acquired.
 
 use super::guard::RangeGuard;
+use super::lease::{self, RangeLease};
 use super::section::Section;
-use crate::error::AcquireError;
+use crate::error::{AcquireError, BodyError};
 use std::time::Duration;
 use tenure_core::range::RangeSet;
 use tenure_core::section::Portion;
@@ -71,5 +72,38 @@ impl RangeLock {
     /// When the future is dropped, what comes of it is given up in the background.
     pub async fn acquire_within(self, wait: Duration) -> Result<RangeGuard, AcquireError> {
         self.section.acquire_within(self.desired, self.duration, self.portion, wait).await
+    }
+
+    /// Runs `body` under what is to be had now, as [`Section::try_with_lease`] does.
+    ///
+    /// # Errors
+    /// As [`Section::try_with_lease`]; its `Acquire` is as [`RangeLock::try_acquire`] says.
+    ///
+    /// # Cancel safety
+    /// As [`Section::try_with_lease`].
+    pub async fn try_with_lease<T, F, Fut>(self, body: F) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(RangeLease) -> Fut,
+        Fut: Future<Output = T> + Send + 'static,
+        T: Send + 'static,
+    {
+        lease::run(self.try_acquire().await?, body).await
+    }
+
+    /// Waits until there is something to have, or [all](RangeLock::all) of it, for `wait` at the most, and runs `body` under it. The body has the whole
+    /// duration.
+    ///
+    /// # Errors
+    /// As [`Section::try_with_lease`]; its `Acquire` is as [`RangeLock::acquire_within`] says.
+    ///
+    /// # Cancel safety
+    /// As [`Section::try_with_lease`].
+    pub async fn with_lease_within<T, F, Fut>(self, wait: Duration, body: F) -> Result<T, BodyError<T>>
+    where
+        F: FnOnce(RangeLease) -> Fut,
+        Fut: Future<Output = T> + Send + 'static,
+        T: Send + 'static,
+    {
+        lease::run(self.acquire_within(wait).await?, body).await
     }
 }

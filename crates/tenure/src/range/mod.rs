@@ -8,7 +8,7 @@
 //! let section = Section::new(tenure::memory(), "reminders")?;
 //! let keys = KeyRange::universe_of_bytes(32).split(16).next().unwrap_or_default();
 //! let parts = section
-//!     .with_lease(keys.clone(), Duration::from_secs(30), |lease| async move {
+//!     .try_with_lease(keys.clone(), Duration::from_secs(30), |lease| async move {
 //!         // Work on `lease.parts()` until `lease.cancelled()`, and send `lease.fence()` along with every effect.
 //!         lease.parts().to_vec()
 //!     })

@@ -1,7 +1,7 @@
 //! One section: where ranges are leased.
 
 use super::guard::RangeGuard;
-use super::lease::{self, RangeLease};
+use super::lease::RangeLease;
 use super::presence::SectionPresence;
 use super::shared::SharedSection;
 use crate::error::{AcquireError, BodyError};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::range::RangeSet;
 use tenure_core::section::{Entry, Portion, SectionCommand, SectionNotice};
-use tenure_core::{Clock, HolderId, InvalidInput, Key, LeaseId, Ttl};
+use tenure_core::{Clock, HolderId, InvalidInput, Key, LeaseId, StoreError, Ttl};
 use tenure_store::AnyStore;
 
 /// A section: a part of a store in which ranges of keys are leased. Cheap to clone.
@@ -31,7 +31,8 @@ impl Section {
         Section { inner, presence }
     }
 
-    /// Leases what nobody else holds of `desired` and runs `body` with it, once. When others hold all of it, the body does not run.
+    /// Leases what nobody else holds of `desired` and runs `body` with it, once. When others hold all of it, the body does not run:
+    /// [`RangeLock::with_lease_within`](super::RangeLock::with_lease_within) waits for them.
     ///
     /// The body is told to end, by [`RangeLease::cancelled`], early enough for its grace period to be over before the lease is;
     /// what has not ended by then is aborted. That is after about two thirds of `duration`, unless the [grace period is
@@ -55,7 +56,7 @@ impl Section {
     /// background. A runtime that ends before that drops the body, and the ranges are given up then; but a body in the middle of
     /// something long keeps them until it comes to an end, or `duration` is over. So whoever has a deadline asks for no more than is left of
     /// it (`duration.min(left)`), or calls [`Section::stop`] before the runtime ends.
-    pub async fn with_lease<T, F, Fut>(
+    pub async fn try_with_lease<T, F, Fut>(
         &self,
         desired: impl Into<RangeSet>,
         duration: Duration,
@@ -66,7 +67,7 @@ impl Section {
         Fut: Future<Output = T> + Send + 'static,
         T: Send + 'static,
     {
-        lease::run(self.try_acquire(desired, duration).await?, body).await
+        self.lock(desired, duration).try_with_lease(body).await
     }
 
     /// Leases what nobody else holds of `desired`, and what fits of that, to be given up by the caller. `duration` may be cut to
@@ -154,14 +155,14 @@ impl Section {
     /// What is held in the section, by whomever; what is over but was not collected yet included.
     ///
     /// # Errors
-    /// When the store can't be reached, or the record is not a section's.
+    /// When the store can't be reached, or the record is not a section's; `Invalid` when it is stopped.
     ///
     /// # Cancel safety
     /// May be dropped.
-    pub async fn list(&self) -> Result<Vec<Entry>, AcquireError> {
+    pub async fn list(&self) -> Result<Vec<Entry>, StoreError> {
         match self.ask(SectionCommand::List).await? {
             SectionNotice::Listed(_, entries) => Ok(entries),
-            other => Err(self.refused(other)),
+            other => Err(self.failure(other).unwrap_or_else(stopped)),
         }
     }
 
@@ -175,10 +176,10 @@ impl Section {
     ///
     /// # Cancel safety
     /// May be dropped.
-    pub async fn reclaim(&self) -> Result<usize, AcquireError> {
+    pub async fn reclaim(&self) -> Result<usize, StoreError> {
         match self.ask(SectionCommand::Reclaim).await? {
             SectionNotice::Reclaimed(_, count) => Ok(count),
-            other => Err(self.refused(other)),
+            other => Err(self.failure(other).unwrap_or_else(stopped)),
         }
     }
 
@@ -244,24 +245,29 @@ impl Section {
             }
             Ok(other) => {
                 guard.refused();
-                Err(self.refused(other))
+                Err(self.failure(other).map_or(AcquireError::Stopped, AcquireError::Store))
             }
             Err(_) => Err(AcquireError::Stopped),
         }
     }
 
-    fn refused(&self, notice: SectionNotice) -> AcquireError {
+    /// What the store said; none if all is stopped.
+    fn failure(&self, notice: SectionNotice) -> Option<StoreError> {
         match notice {
-            SectionNotice::Failed(..) if self.inner.bodies.is_stopping() => AcquireError::Stopped,
-            SectionNotice::Failed(_, error) => AcquireError::Store(error),
-            _ => AcquireError::Stopped,
+            SectionNotice::Failed(_, error) if !self.inner.bodies.is_stopping() => Some(error),
+            _ => None,
         }
     }
 
-    async fn ask(&self, command: fn(LeaseId) -> SectionCommand) -> Result<SectionNotice, AcquireError> {
+    async fn ask(&self, command: fn(LeaseId) -> SectionCommand) -> Result<SectionNotice, StoreError> {
+        self.inner.process.check()?;
         let id = self.inner.next_id();
-        self.inner.ask(command(id)).await.map_err(|_| AcquireError::Stopped)
+        self.inner.ask(command(id)).await.map_err(|_| stopped())
     }
+}
+
+fn stopped() -> StoreError {
+    StoreError::invalid("the section was stopped; start another")
 }
 
 impl std::fmt::Debug for Section {

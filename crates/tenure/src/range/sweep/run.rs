@@ -273,7 +273,7 @@ impl Sweep {
         };
         let handle = Arc::clone(handle);
         let body = move |lease: RangeLease| async move { share.work(&lease, &*handle).await };
-        let done = self.section.with_lease(desired, self.duration, body).await;
+        let done = self.section.try_with_lease(desired, self.duration, body).await;
         // Of a body that was aborted, too.
         let items = progress.items.load(Ordering::SeqCst);
         match done {
