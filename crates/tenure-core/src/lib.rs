@@ -10,6 +10,7 @@
 //! new notice, would lose it, so the compiler names each place that has to learn of it. What users are told is `#[non_exhaustive]`: kinds of errors,
 //! reasons of losses, causes of moves.
 
+mod backoff;
 mod bugs;
 pub mod concurrency;
 pub mod election;

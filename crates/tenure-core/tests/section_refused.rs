@@ -1,11 +1,11 @@
 //! A section whose requests the store refuses, for a moment or for good. Plan: whoever waits is told at once; what is to be taken
-//! out is tried ever more seldom until its time is over; a new request and a stop wait for no such pause.
+//! out is tried ever more seldom until its time is over, though looks go well; a new request and a stop wait for no such pause.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::now;
 use crate::sections::*;
 use std::time::Duration;
-use tenure_core::op::{Event, Machine, OpId};
+use tenure_core::op::{Event, Machine, Op, OpId};
 use tenure_core::section::{Portion, SectionCommand, SectionNotice};
 use tenure_core::{Metadata, Nonce, Now, Record, StoreError, Tick, Ttl};
 
@@ -125,4 +125,27 @@ fn a_record_that_is_no_section_s_for_a_while_is_looked_at_ever_more_seldom() {
     table.record = sound;
     run(&mut a, &mut table, 16_000, Event::Wake);
     assert_eq!(table.held(), []);
+}
+
+#[test]
+fn c1_writes_that_are_refused_while_looks_go_well_become_rare() {
+    let (mut a, mut table) = (section("a", 1), Table::default());
+    run(&mut a, &mut table, 0, acquire_long());
+    let mut step = a.step(now(0), release(ONE));
+    let (mut at, mut writes) = (now(0).held, 0);
+    loop {
+        while let Some(request) = step.requests.first() {
+            let event = if matches!(request.op, Op::Write(_)) {
+                writes += 1;
+                denied(request.id.0)
+            } else {
+                Event::Answer(request.id, Ok(table.perform(at.0 / 1_000_000, &request.op)))
+            };
+            step = a.step(at_tick(at), event);
+        }
+        let Some(next) = step.wake_at else { break };
+        at = next;
+        step = a.step(at_tick(at), Event::Wake);
+    }
+    assert!((9..=13).contains(&writes), "{writes}");
 }

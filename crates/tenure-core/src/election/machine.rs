@@ -1,6 +1,7 @@
 //! The machine of one candidate, from its start to its stop.
 
 use super::{Change, Input, Output, Standing, StepDownCause, Term, Terms};
+use crate::backoff::refusal::LastingRefusal;
 use crate::bugs::{Bug, Bugs};
 use crate::holder::command::Command;
 use crate::holder::lease_id::LeaseId;
@@ -9,7 +10,6 @@ use crate::holder::notice::Notice;
 use crate::values::fence::Fence;
 use crate::values::record::Ask;
 use crate::values::time::{Now, Tick};
-use std::time::Duration;
 
 /// A leadership: the lease that it is, and until when that is believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -56,12 +56,9 @@ pub struct Election {
     session_deadline: Tick,
     /// Until then it stands back.
     cool_until: Tick,
-    /// Since when the store has refused each look, and may for good.
-    refused_since: Option<Tick>,
+    /// The store refuses each look.
+    refused: Option<LastingRefusal>,
 }
-
-/// After so many ttls at the latest, what the store refuses is tried once more.
-const SELDOM: u32 = 32;
 
 impl Election {
     /// A candidate that has not begun. The terms must have passed their [`Terms::check`].
@@ -78,7 +75,7 @@ impl Election {
             session_until: Tick(0),
             session_deadline: Tick(0),
             cool_until: Tick(0),
-            refused_since: None,
+            refused: None,
         }
     }
 
@@ -250,7 +247,7 @@ impl Election {
             }
             Notice::Acquired { lease, fence, until, .. } if self.follows(*lease) => {
                 let (lease, fence, until) = (*lease, *fence, *until);
-                self.refused_since = None;
+                self.refused = None;
                 self.state = CandidacyState::Leading(Leadership { lease, fence, until, deadline: until });
                 stage.output.changes.push(Change::Elected { lease, fence });
             }
@@ -263,22 +260,21 @@ impl Election {
             Notice::Seen(lease, sighting) if self.looks(*lease) => {
                 // A claim tells that nobody is known before anything is asked.
                 if sighting.is_some() {
-                    self.refused_since = None;
+                    self.refused = None;
                 }
                 stage.output.changes.push(Change::Leader(sighting.as_deref().cloned()));
             }
             Notice::Failed(lease, error) if self.looks(*lease) => {
                 stage.output.changes.push(Change::Failing(error.clone()));
-                let now = stage.now.held;
-                let refused = (!error.is_passing()).then(|| *self.refused_since.get_or_insert(now));
-                self.refused_since = refused;
-                // As long again as that has gone on: it may be for good.
-                let lasts = refused.map_or(Duration::ZERO, |since| now.since(since));
-                let pause = lasts.min(self.terms.ttl.duration() * SELDOM).max(self.terms.follow);
-                self.state = CandidacyState::Pausing(now.after(pause));
+                let (now, ttl) = (stage.now, self.terms.ttl.duration());
+                let again_at = now.held.after(self.terms.follow);
+                let refused = || LastingRefusal::next(self.refused, now, ttl, false).at_the_soonest(again_at);
+                self.refused = (!error.is_passing()).then(refused);
+                let until = self.refused.map_or(again_at, |refusal| refusal.again_at);
+                self.state = CandidacyState::Pausing(until);
             }
             Notice::Held(lease, _) | Notice::Absent(lease) if self.looks(*lease) => {
-                self.refused_since = None;
+                self.refused = None;
                 self.state = CandidacyState::Pausing(stage.now.held.after(self.terms.follow));
             }
             Notice::Stopped if self.state != CandidacyState::Stopped => {

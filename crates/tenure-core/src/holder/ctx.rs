@@ -1,5 +1,6 @@
 //! The context that a holder lends to its parts during a step.
 
+use crate::backoff::MOMENT;
 use crate::bugs::Bug;
 use crate::holder::failure_detector::FailureDetector;
 use crate::holder::lease_id::LeaseId;
@@ -145,9 +146,6 @@ impl Ctx<'_> {
 fn pause(ttl: Ttl, failures: u32) -> Duration {
     ttl.part(64 >> failures.saturating_sub(1).min(4))
 }
-
-/// So long one call may take, and the pause after one that has failed.
-pub(crate) const MOMENT: Duration = Duration::from_secs(5);
 
 /// How long a call that is not a renewal may take: a quarter of the ttl, and 5 s at most.
 pub(crate) fn call_timeout(ttl: Ttl) -> Duration {

@@ -7,8 +7,9 @@
 //!
 //! The process that takes a lease away may die half-way. The letter does the rest: its holder gives the key up.
 
+use crate::backoff::MOMENT;
 use crate::bugs::Bug;
-use crate::holder::ctx::{MOMENT, call_timeout};
+use crate::holder::ctx::call_timeout;
 use crate::holder::failure_detector::{FailureDetector, HolderVerdict};
 use crate::op::{Answer, Event, Expect, Machine, Op, OpId, Outcome, Request, Step, Write};
 use crate::rules::Rules;

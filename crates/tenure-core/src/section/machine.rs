@@ -8,6 +8,7 @@ use super::ledger::SectionLedger;
 use super::watch::{EntryWatch, RecordLook};
 use super::{SectionCommand, SectionNotice};
 use crate::LeaseId;
+use crate::backoff::Backoff;
 use crate::bugs::Bug;
 use crate::op::{Event, Machine, Op, OpId, Request, Step};
 use crate::rules::Rules;
@@ -67,16 +68,7 @@ pub struct Section {
     watch: EntryWatch,
     jobs: BTreeMap<LeaseId, SectionJob>,
     flight: Option<SectionInFlight>,
-    /// Writes in a row that others were quicker than.
-    losses: u32,
-    /// Operations in a row that failed.
-    failures: u32,
-    /// Answers in a row by which trying again can't help.
-    refusals: u32,
-    /// Nothing is sent before then.
-    pause: Option<Tick>,
-    /// Nothing is sent before then that nobody waits for.
-    rest: Option<Tick>,
+    backoff: Backoff,
     stopping: bool,
     requests: Vec<Request>,
     notices: Vec<SectionNotice>,
@@ -131,11 +123,7 @@ impl Section {
             watch: EntryWatch::default(),
             jobs: BTreeMap::new(),
             flight: None,
-            losses: 0,
-            failures: 0,
-            refusals: 0,
-            pause: None,
-            rest: None,
+            backoff: Backoff::default(),
             stopping: false,
             requests: Vec::new(),
             notices: Vec::new(),
@@ -268,14 +256,13 @@ impl Section {
         self.jobs.values().any(SectionJob::is_work)
     }
 
-    /// Until when nothing is sent.
-    fn pause(&self) -> Option<Tick> {
-        let is_awaited = self.stopping || self.jobs.values().any(SectionJob::is_awaited);
-        if is_awaited { self.pause } else { self.pause.max(self.rest) }
+    /// Whether somebody waits for what is sent next.
+    fn is_awaited(&self) -> bool {
+        self.stopping || self.jobs.values().any(SectionJob::is_awaited)
     }
 
     fn wake_at(&self) -> Option<Tick> {
-        let pause = self.pause().filter(|_| self.flight.is_none() && self.has_work());
+        let pause = self.backoff.until().filter(|_| self.flight.is_none() && self.has_work());
         self.jobs.values().filter_map(SectionJob::give_up).chain(pause).min()
     }
 
@@ -300,15 +287,5 @@ impl Section {
     fn until(&self, sent: Tick, duration: Ttl) -> Tick {
         let margin = !self.has(Bug::NoDriftMargin);
         sent.after(if margin { self.setup.rules.drift.belief(duration) } else { duration.duration() })
-    }
-
-    /// Nothing is sent for some time.
-    fn pause_for(&mut self, now: Now, span: Duration) {
-        self.pause = Some(self.soon(now, span));
-    }
-
-    /// Between ¾ `span` and `span` from now.
-    fn soon(&self, now: Now, span: Duration) -> Tick {
-        now.held.after(self.nonces.jittered(span))
     }
 }

@@ -25,12 +25,11 @@
 //! | `jobs` | what users want, hold and give up, and what they are told |
 //! | `deaths` | which sessions in the way are dead, suspected or live, and when they are looked at |
 //! | `challenge` | which live holder is asked next whether it knows its claim |
-//! | `backoff` | failures, refusals and lost writes in a row, and the pause that they bring |
+//! | `backoff` | failures, refusals and lost writes in a row, and the pause that they bring: a [`Backoff`], as other machines have |
 //!
 //! `answers` and `plan` are the machine's own steps: what an answer means, and what the next write is.
 
 mod answers;
-mod backoff;
 mod challenge;
 mod deaths;
 mod jobs;
@@ -39,6 +38,7 @@ mod plan;
 use super::Wish;
 use super::job::WantedPermits;
 use super::ledger::SemaphoreLedger;
+use crate::backoff::Backoff;
 use crate::bugs::Bug;
 use crate::holder::acquisition::WaitPolicy;
 use crate::holder::ctx::Ctx;
@@ -51,7 +51,6 @@ use crate::values::fence::{Fence, Nonce, Version};
 use crate::values::key::Key;
 use crate::values::record::{Attachment, Stored};
 use crate::values::time::{Now, Tick, Ttl};
-use backoff::Backoff;
 use challenge::HolderChallenge;
 use deaths::{Deaths, Whom};
 use jobs::SemaphoreJobs;

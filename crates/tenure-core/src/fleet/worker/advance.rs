@@ -1,8 +1,8 @@
 //! Advancing the generation of the board. A worker that has changed something makes all workers look again. A worker that misses a renewal makes all look
 //! more often.
 
-use super::refusal::LastingRefusal;
 use super::{InFlight, Worker};
+use crate::backoff::refusal::LastingRefusal;
 use crate::bugs::Bug;
 use crate::fleet::board;
 use crate::fleet::talk::FleetNotice;

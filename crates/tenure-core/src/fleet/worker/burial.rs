@@ -1,7 +1,7 @@
 //! Dead sessions that were listed. Whoever plans ends them at once; other workers do so after a while, if nothing has come of that.
 
 use super::Worker;
-use super::refusal::Refusals;
+use crate::backoff::refusal::Refusals;
 use crate::values::key::Key;
 use crate::values::record::{Attachment, Stored};
 use crate::values::time::{Now, Tick};

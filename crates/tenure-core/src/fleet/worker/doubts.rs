@@ -3,7 +3,7 @@
 
 use super::Worker;
 use super::claims::Claim;
-use super::refusal::Refusals;
+use crate::backoff::refusal::Refusals;
 use crate::bugs::Bug;
 use crate::holder::lease_id::LeaseId;
 use crate::values::key::Key;

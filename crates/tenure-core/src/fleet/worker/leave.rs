@@ -3,7 +3,7 @@
 use super::Worker;
 use super::advance::Advance;
 use super::own::{Own, Stage};
-use super::refusal::LastingRefusal;
+use crate::backoff::refusal::LastingRefusal;
 use crate::fleet::talk::Reason;
 use crate::holder::command::Command;
 use crate::values::time::{Now, Tick};

@@ -3,7 +3,7 @@
 //! (docs/promises.md, *Cases that take longer*).
 
 use super::Worker;
-use crate::holder::ctx::MOMENT;
+use crate::backoff::MOMENT;
 use crate::values::error::StoreError;
 use crate::values::time::Ttl;
 use std::time::Duration;

@@ -2,6 +2,7 @@
 //! role again only if no other worker does, and ever more seldom while that fails.
 
 use super::{InFlight, Worker};
+use crate::backoff::refusal::LastingRefusal;
 use crate::bugs::Bug;
 use crate::fleet::board;
 use crate::op::Op;
@@ -9,9 +10,6 @@ use crate::values::time::{Now, Tick};
 
 /// After at the most so many ttls a worker that could not plan tries again, if nobody else plans.
 const LONGEST: u32 = 8;
-
-/// After so many ttls a worker that can't list for itself tries again at the latest.
-const SELDOM: u32 = 32;
 
 /// What a worker knows of its own attempts at planning.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
@@ -23,8 +21,8 @@ pub(super) struct Unfit {
     resigned: Option<(u32, Tick)>,
     /// It is giving it up.
     resigns: bool,
-    /// Since when it can't list for itself, and until when it does not try.
-    refused: Option<(Tick, Tick)>,
+    /// It can't list for itself.
+    refused: Option<LastingRefusal>,
 }
 
 impl Unfit {
@@ -63,15 +61,15 @@ impl Worker {
 
     /// Whether this worker may list for itself.
     pub(super) fn may_list(&self, now: Now) -> bool {
-        self.lead.unfit.refused.is_none_or(|(_, until)| now.held >= until)
+        !self.lead.unfit.refused.is_some_and(|refusal| refusal.waits(now))
     }
 
-    /// The store does not let this worker list, which does not plan: it tries again after as long as it was refused by now.
+    /// The store does not let this worker list, which does not plan.
     pub(super) fn refused_listing(&mut self, now: Now, was_told_to: bool) {
-        let since = self.lead.unfit.refused.map_or(now.held, |(since, _)| since);
-        let gap = now.held.since(since).clamp(self.interval(), self.part(1) * SELDOM);
-        self.list_at = now.held.after(gap);
-        self.lead.unfit.refused = Some((since, self.list_at));
+        let refusal = LastingRefusal::next(self.lead.unfit.refused, now, self.part(1), false);
+        let refusal = refusal.at_the_soonest(now.held.after(self.interval()));
+        self.lead.unfit.refused = Some(refusal);
+        self.list_at = refusal.again_at;
         self.hearing.give_up_listing();
         // What is done for these units has ended: they can't wait for what may last for ever.
         self.choose_from_roster(now);

@@ -3,6 +3,7 @@
 use super::plan::LedgerPlan;
 use super::{Section, SectionInFlight, SeenSection};
 use crate::LeaseId;
+use crate::backoff::doubled;
 use crate::bugs::Bug;
 use crate::holder::ctx::is_misdated;
 use crate::op::{Answer, OpId, Outcome};
@@ -20,7 +21,6 @@ impl Section {
     pub(super) fn answer(&mut self, now: Now, id: OpId, result: Result<Answer, StoreError>) {
         match (self.flight.take(), result) {
             (Some(SectionInFlight::Reading(op)), Ok(Answer::Read(current))) if op == id => {
-                self.failures = 0;
                 self.see(now, current, op);
             }
             (Some(SectionInFlight::Reading(op)), Err(error)) if op == id => self.failed(now, error),
@@ -34,10 +34,9 @@ impl Section {
                 if op == id =>
             {
                 self.not_landed(op);
-                self.failures = 0;
-                self.losses += 1;
+                self.backoff.lost();
                 self.see(now, current, op);
-                self.give_way(now);
+                self.backoff.give_way(now, &self.nonces);
             }
             (Some(SectionInFlight::Writing { op, nonce, sent, plan }), Err(error)) if op == id => {
                 self.write_failed(now, op, nonce, sent, *plan, error);
@@ -73,22 +72,13 @@ impl Section {
                 Err(error) => return self.refused(now, &error),
             },
         };
-        self.refusals = 0;
+        self.backoff.read();
         self.watch.look(now, &seen.ledger);
         self.seen = Some(seen);
     }
 
-    /// Whoever lost tries again at once, with the record that came with the refusal: of those who do, one wins each time. A pause
-    /// would make that record old, so it is only for those who have lost very often.
-    fn give_way(&mut self, now: Now) {
-        const OFTEN: u32 = 32;
-        if self.losses.is_multiple_of(OFTEN) {
-            self.pause_for(now, Duration::from_millis(1) * 2u32.pow((self.losses / OFTEN).min(6)));
-        }
-    }
-
     fn won(&mut self, now: Now, op: OpId, sent: Tick, version: Version, plan: LedgerPlan) {
-        (self.losses, self.failures, self.refusals) = (0, 0, 0);
+        self.backoff.won();
         let LedgerPlan { ledger, fence, granted, released, collected, look } = plan;
         self.watch.look(now, &ledger);
         for (lease, id) in granted {
@@ -183,6 +173,7 @@ impl Section {
             }
         } else {
             self.not_landed(op);
+            self.backoff.write_refused(&error);
         }
         self.failed(now, error);
     }
@@ -194,13 +185,13 @@ impl Section {
         if !error.is_passing() {
             return self.refused(now, &error);
         }
-        self.failures += 1;
         for job in self.jobs.values_mut() {
             if let SectionJob::Wanted(wanted) = job {
                 wanted.last_error = Some(error.clone());
             }
         }
-        self.pause_for(now, SHORTEST * 2u32.pow(self.failures.saturating_sub(1).min(7)));
+        let nonces = &self.nonces;
+        self.backoff.failed(|failures| now.held.after(nonces.jittered(doubled(SHORTEST, failures - 1))));
     }
 
     /// Trying again can't help whoever waits. What is to be taken out is tried ever more seldom until its time is over, as the
@@ -231,7 +222,7 @@ impl Section {
         if self.stopping || self.has(Bug::DenialIsFinal) {
             self.jobs.retain(|_, job| !job.is_work());
         }
-        self.refusals += 1;
-        self.rest = Some(self.soon(now, SHORTEST * 2u32.pow(self.refusals.saturating_sub(1).min(7))));
+        let nonces = &self.nonces;
+        self.backoff.refused(|times| now.held.after(nonces.jittered(doubled(SHORTEST, times - 1))));
     }
 }

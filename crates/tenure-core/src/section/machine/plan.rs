@@ -41,10 +41,13 @@ struct RangeWish {
 impl Section {
     /// Does the next thing, if there is something to do and nothing under way.
     pub(super) fn go_on(&mut self, now: Now) {
-        if self.flight.is_some() || self.pause().is_some_and(|at| now.held < at) {
+        // Nobody waits for what was refused before.
+        if self.is_awaited() {
+            self.backoff.try_again();
+        }
+        if self.flight.is_some() || self.backoff.holds(now) {
             return;
         }
-        (self.pause, self.rest) = (None, None);
         self.settle(now);
         if !self.has_work() {
             return;

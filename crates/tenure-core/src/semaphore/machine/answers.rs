@@ -1,6 +1,7 @@
 //! The meaning of a store's answers for a semaphore.
 
 use super::{SeenSemaphore, Semaphore, SemaphoreInFlight};
+use crate::backoff::{self, doubled};
 use crate::bugs::Bug;
 use crate::holder::ctx::Ctx;
 use crate::op::{Answer, Listed, OpId, Outcome};
@@ -8,6 +9,7 @@ use crate::semaphore::ledger::SemaphoreLedger;
 use crate::values::error::{ErrorKind, StoreError};
 use crate::values::fence::{Fence, Version};
 use crate::values::record::{Attachment, Stored};
+use std::time::Duration;
 
 impl Semaphore {
     /// An operation's answer. Late, repeated and unasked-for ones are ignored.
@@ -53,7 +55,7 @@ impl Semaphore {
                 self.backoff.lost();
                 self.jobs.not_landed();
                 self.see(ctx, current, op);
-                self.backoff.give_way(ctx);
+                self.backoff.give_way(ctx.now, ctx.nonces);
             }
             (SemaphoreInFlight::Writing { ledger, fence, version, over, .. }, Err(error)) => {
                 if error.kind() != ErrorKind::Unknown {
@@ -129,8 +131,18 @@ impl Semaphore {
         let may_land = error.kind() == ErrorKind::Unknown || self.ghost.is_some();
         // What is told to have failed now is a claim that is to go.
         self.jobs.fail(ctx.now, &error, may_land);
-        if self.backoff.failed(ctx, self.ttl, &error, self.jobs.gives()) {
-            self.refused = None;
+        if error.is_passing() {
+            let soonest = ctx.now.held.after(Duration::from_millis(1));
+            self.backoff.failed(|failures| ctx.retry_at(self.ttl, failures).max(soonest));
+        } else {
+            // A damaged record is in everybody's way, and somebody mends it.
+            let is_mended = self.jobs.gives() && error.kind() == ErrorKind::Foreign;
+            let pause = |times| doubled(self.ttl.part(4), if is_mended { 1 } else { times });
+            let times = self.backoff.refused(|times| ctx.jittered(pause(times)));
+            if times > backoff::MOST {
+                // For so long, some 64 ttls, that no copy of an earlier write is under way.
+                self.refused = None;
+            }
         }
         self.backoff.end_with_lapse(self.jobs.lapses_at(ctx.now));
         if self.is_stopping && !error.is_passing() {
