@@ -2,21 +2,17 @@
 //! while without that. Other workers list for themselves only if their parts of the plan can't be told. A worker that has to
 //! choose another one lists the workers alone.
 
+mod page;
 mod plan;
 
 use super::listed::{Owner, Peer, Unit};
 use super::{InFlight, Worker};
-use crate::bugs::{Bug, Bugs};
-use crate::fleet::about::About;
-use crate::fleet::digest::Digest;
-use crate::fleet::layout::{is_of_this_layout, other_layout};
-use crate::fleet::part::Shows;
-use crate::fleet::plan::{JOINING, Uncovered};
+use crate::bugs::Bug;
+use crate::fleet::plan::Uncovered;
 use crate::fleet::sorted::Sorted;
-use crate::fleet::talk::{FleetNotice, Summary};
-use crate::fleet::unit::{Status, UnitSpec};
-use crate::holder::failure_detector::HolderVerdict;
-use crate::op::{Answer, Listed, Op};
+use crate::fleet::talk::Summary;
+use crate::fleet::unit::Status;
+use crate::op::Op;
 use crate::values::error::StoreError;
 use crate::values::fence::{Fence, Nonce};
 use crate::values::key::Key;
@@ -152,74 +148,6 @@ impl Worker {
         self.send(InFlight::List(self.lists), op);
     }
 
-    pub(super) fn paged(&mut self, now: Now, number: u64, result: Result<Answer, StoreError>) {
-        let Some(mut listing) = self.listing.take_if(|listing| listing.number == number) else { return };
-        match result {
-            Ok(Answer::Listed(page)) => {
-                let is_last = page.len() < self.options.page.max(1) || self.has_bug(Bug::OnePageListed);
-                listing.after = page.last().map(|listed| listed.key.clone());
-                self.lead.unfit.listed();
-                for Listed { key, stored } in page {
-                    match (listing.section, stored) {
-                        (ListingSection::Units, Ok(stored)) => {
-                            listing.add_unit(key, stored, self.holder.bugs());
-                        }
-                        (ListingSection::Workers, Ok(stored)) => {
-                            self.add_peer(now, &mut listing, key, stored)
-                        }
-                        (ListingSection::Parts, Ok(stored)) => {
-                            // Sessions are listed first. What was told to who has gone is nobody's until it is collected.
-                            if self.whose_part(&key).is_some_and(|who| listing.peers.contains_key(&who)) {
-                                listing.parts.insert(key, stored);
-                            }
-                        }
-                        (section, Err(error)) => {
-                            if section == ListingSection::Workers {
-                                listing.odd.insert(key.clone(), Uncovered::Damaged);
-                            }
-                            listing.damaged.push((key, error));
-                        }
-                    }
-                }
-                listing.ask_at = Some(now.held);
-                if is_last {
-                    listing.after = None;
-                    listing.section = match (listing.section, listing.purpose) {
-                        (ListingSection::Workers, Purpose::Roster) => {
-                            return self.listed_roster(now, *listing);
-                        }
-                        (ListingSection::Workers, Purpose::Plan) => ListingSection::Parts,
-                        (ListingSection::Workers, Purpose::Own) | (ListingSection::Parts, _) => {
-                            ListingSection::Units
-                        }
-                        (ListingSection::Units, _) => return self.listed_all(now, *listing),
-                    };
-                }
-            }
-            Ok(_) => {}
-            Err(error) => {
-                let (lasts, plans) = (!error.is_passing(), listing.purpose == Purpose::Plan);
-                let pause = if lasts { self.interval() } else { self.pause(16, &error) };
-                listing.ask_at = Some(now.held.after(pause));
-                self.tell(FleetNotice::Trouble(error));
-                if lasts && !plans {
-                    return self.refused_listing(now, listing.purpose == Purpose::Own);
-                }
-                if plans && self.cannot_list(now) {
-                    return;
-                }
-            }
-        }
-        self.listing = Some(listing);
-    }
-
-    /// The session of the worker to whom a part of the plan was told.
-    fn whose_part(&self, part: &Key) -> Option<Key> {
-        let fleet = &self.options.fleet;
-        let name = part.as_str().strip_prefix(&fleet.plan_prefix())?;
-        Key::new(fleet.worker_prefix() + name).ok()
-    }
-
     /// When to list all again, if nothing happens before: after about ten ttls. That finds units which were orphaned without any notice.
     pub(super) fn next_relist(&self, now: Now) -> Tick {
         if self.has_bug(Bug::AuditForgotten) {
@@ -228,45 +156,6 @@ impl Worker {
         let turn = self.part(1).max(Duration::from_secs(3)) * 10;
         let jitter = turn / 512 * u32::from(self.nonces.jitter());
         now.held.after(turn - turn / 4 + jitter)
-    }
-
-    /// Counts a session as a worker if it says that it is one, and has not been silent for a ttl.
-    fn add_peer(&mut self, now: Now, listing: &mut Listing, key: Key, stored: Stored) {
-        let Some(tenure) = &stored.record.tenure else {
-            listing.ended.insert(key);
-            return;
-        };
-        let verdict = self.holder.judge(now, &key, &stored, tenure);
-        if now.wall.since(tenure.since) < tenure.ttl.duration() * JOINING {
-            listing.young.insert(key.clone());
-        }
-        if key == self.me {
-            return;
-        }
-        if verdict == HolderVerdict::Suspected {
-            // Whoever watched it may have died, or failed to fence it.
-            listing.ended.insert(key.clone());
-            return listing.dead.push((key, stored));
-        }
-        let Some(about) = About::parse(&stored.record.metadata) else {
-            listing.odd.insert(key, Uncovered::Foreign);
-            return;
-        };
-        if !is_of_this_layout(&stored.record.metadata) {
-            // It goes by plans of its own. What it has stays there.
-            listing.odd.insert(key, Uncovered::Foreign);
-            let trouble = other_layout(&self.options.fleet, &tenure.holder);
-            return self.tell(FleetNotice::Trouble(trouble));
-        }
-        let (holder, fence, ttl) = (tenure.holder.clone(), stored.record.fence, tenure.ttl);
-        let letters = About::hears_letters(&stored.record.metadata);
-        let has = Digest::parse(&stored.record.metadata);
-        let planned = has.map_or(0, |has| has.units);
-        let attested = self.is_attested(now, &stored, tenure);
-        let heartbeat = tenure.heartbeat;
-        listing
-            .peers
-            .insert(key, Peer { holder, fence, ttl, about, has, heartbeat, planned, letters, attested });
     }
 
     fn listed_roster(&mut self, now: Now, mut listing: Listing) {
@@ -395,36 +284,6 @@ impl Listing {
             ended: BTreeSet::new(),
             young: BTreeSet::new(),
         }
-    }
-
-    fn add_unit(&mut self, key: Key, stored: Stored, bugs: Bugs) {
-        let spec = match UnitSpec::parse(stored.record.metadata.clone()) {
-            Ok((spec, _)) => spec,
-            Err(error) => return self.damaged.push((key, error)),
-        };
-        let held = stored.record.tenure.as_ref().map(|tenure| (tenure.id, stored.record.fence).into());
-        let shows = Shows::of(&stored.record);
-        let owner = match &stored.record.tenure {
-            None => Owner::Nobody(stored.into()),
-            Some(tenure) => match &tenure.attachment {
-                None => Owner::Outsider,
-                Some(attachment) if !attachment.session.as_str().starts_with(&self.roster) => Owner::Outsider,
-                Some(attachment) if self.odd.contains_key(&attachment.session) => {
-                    self.odd.get(&attachment.session).map_or(Owner::Outsider, |why| Owner::Behind(*why))
-                }
-                Some(attachment) if bugs.has(Bug::DeadTransfereeTrusted) => {
-                    Owner::Worker(attachment.session.clone())
-                }
-                Some(attachment) => match self.peers.get_key_value(&attachment.session) {
-                    // One name for all that it has.
-                    Some((session, peer)) if peer.fence == attachment.fence => Owner::Worker(session.clone()),
-                    None if !self.ended.contains(&attachment.session) => Owner::Missing(stored.into()),
-                    // Dead, or ourselves: that is told apart once all is listed.
-                    _ => Owner::Nobody(stored.into()),
-                },
-            },
-        };
-        self.units.insert(key, Unit { spec: spec.into(), owner, held, shows });
     }
 
     /// What is attached to this worker's own session is its own.

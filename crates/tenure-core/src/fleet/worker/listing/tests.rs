@@ -2,12 +2,15 @@
 //! among them; what is planned of that, pins included.
 use super::*;
 use crate::fleet::board::SeenBoard;
+use crate::fleet::layout::other_layout;
 use crate::fleet::plan::Cause;
-use crate::fleet::talk::RequestId;
+use crate::fleet::talk::{FleetNotice, RequestId};
+use crate::fleet::unit::UnitSpec;
 use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
 use crate::fleet::worker::choice::EndedUnit;
 use crate::fleet::worker::own::Stage;
+use crate::op::{Answer, Listed};
 use crate::values::metadata::{Metadata, RESERVED, Value};
 use crate::values::record::{Attachment, Record};
 
