@@ -17,7 +17,7 @@ use crate::values::fence::Fence;
 use crate::values::key::Key;
 use crate::values::metadata::Metadata;
 use crate::values::record::{Attachment, Stored};
-use crate::values::time::Wall;
+use crate::values::time::{Wall, millis};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -114,7 +114,7 @@ impl Collector {
             return true;
         }
         let Some(time) = self.time(stored) else { return false };
-        let retention = u64::try_from(self.older_than.as_millis()).unwrap_or(u64::MAX);
+        let retention = millis(self.older_than);
         stored.record.fence < Fence::floor(Wall(time.0.saturating_sub(retention)))
     }
 
@@ -171,7 +171,7 @@ fn attachment_of(stored: &Stored) -> Option<&Attachment> {
 
 /// What the clock of a record's last writer shows now.
 fn told_by(stored: &Stored) -> Option<Wall> {
-    let age = u64::try_from(stored.age()?.as_millis()).unwrap_or(u64::MAX);
+    let age = millis(stored.age()?);
     Some(Wall(stored.record.stamp.0.saturating_add(age)))
 }
 

@@ -26,7 +26,7 @@ use crate::values::error::{InvalidInput, StoreError};
 use crate::values::fence::Fence;
 use crate::values::key::HolderId;
 use crate::values::metadata::Metadata;
-use crate::values::time::Wall;
+use crate::values::time::{Wall, millis};
 use std::time::Duration;
 
 /// What becomes of a tick whose host dies in the middle of it.
@@ -175,7 +175,7 @@ impl Once {
             Err(error) => return Some(Refusal::Damaged(error)),
         };
         let last = history.last()?;
-        if last.tick.0 > now.0.saturating_add(u64::try_from(self.skew.as_millis()).unwrap_or(u64::MAX)) {
+        if last.tick.0 > now.0.saturating_add(millis(self.skew)) {
             return Some(Refusal::Ahead(last.clone()));
         }
         let has_run = match last.tick.cmp(&self.tick) {
@@ -229,7 +229,7 @@ impl Once {
         }
         let mut history = History::of(seen).unwrap_or_default();
         // A host whose clock is behind may ask for it until then by its own.
-        let keep = u64::try_from(self.keep.saturating_add(self.skew).as_millis()).unwrap_or(u64::MAX);
+        let keep = millis(self.keep.saturating_add(self.skew));
         let kept_until = Wall(self.tick.0.saturating_add(keep));
         history.begun(Run::begun(self.tick, self.holder.clone(), fence, now), kept_until);
         let fields = history.fields();

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tenure_core::time::millis;
 use tenure_core::{Clock, Now, Tick, Wall};
 
 /// A clock that moves only when told to: all of its time lines together, or the wall clock alone.
@@ -71,6 +72,6 @@ impl Clock for RealClock {
     fn now(&self) -> Now {
         let tick = Tick::default().after(self.start.elapsed());
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Now { held: tick, waited: tick, wall: Wall(u64::try_from(wall.as_millis()).unwrap_or(u64::MAX)) }
+        Now { held: tick, waited: tick, wall: Wall(millis(wall)) }
     }
 }

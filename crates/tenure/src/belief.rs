@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
+use tenure_core::time::millis;
 use tenure_core::{Fence, HolderId, Key, Loss, Tick, Ttl};
 use tenure_store::tell;
 use tokio::sync::Notify;
@@ -132,7 +133,7 @@ impl LeaseCell {
     /// Says that it is held for as long as it may be.
     pub(crate) fn tell_overrun(&self, holder: &HolderId, most: Duration) {
         let (key, fence) = self.name().map(|name| (display(&name.key), display(name.fence))).unzip();
-        let most_ms = u64::try_from(most.as_millis()).unwrap_or(u64::MAX);
+        let most_ms = millis(most);
         tell!(
             warn, name: "lease.overran", target: "tenure::lease", key, fence, %holder, most_ms,
             "lease held for as long as it may be"

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tenure_core::time::millis;
 use tenure_core::{Clock, HolderId, InvalidInput, Wall};
 
 pub use tenure_core::{Host, Now, Tick};
@@ -39,7 +40,7 @@ impl Clock for SystemClock {
         Now {
             held: Tick(0).after(boot.max(monotonic)),
             waited: Tick(0).after(boot.min(monotonic)),
-            wall: Wall(u64::try_from(wall.as_millis()).unwrap_or(u64::MAX)),
+            wall: Wall(millis(wall)),
         }
     }
 

@@ -48,6 +48,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::once::{Delivery, Once, OnceAction, OnceEvent, Refusal};
+use tenure_core::time::millis;
 use tenure_core::{
     Clock, Fence, InvalidInput, Key, Metadata, Occupant, Record, StoreError, Stored, Wall, reserved,
 };
@@ -131,7 +132,7 @@ impl Leases {
 
     /// The same for ticks that are `period` apart, counted from 1970 in UTC: the last one that is due by this host's clock.
     pub fn once_every(&self, key: impl AsRef<str>, period: Duration) -> OncePer {
-        let period = u64::try_from(period.as_millis()).unwrap_or(u64::MAX).max(1);
+        let period = millis(period).max(1);
         let now = self.clock().now().wall.0;
         self.once_per(key, Wall(now - now % period))
     }

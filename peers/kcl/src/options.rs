@@ -2,6 +2,7 @@
 
 use super::row::check_worker;
 use std::time::Duration;
+use tenure_core::time::millis;
 use tenure_core::{Drift, StoreError, Tick, Ttl};
 
 /// Who a worker is, and how it takes and keeps leases. Everything is checked before any I/O.
@@ -152,8 +153,7 @@ impl Options {
 
     /// Until when to believe in what was won by a request sent at `sent`.
     pub(crate) fn believed_until(&self, sent: Tick) -> Tick {
-        let millis = u64::try_from(self.failover.as_millis()).unwrap_or(u64::MAX);
-        sent.after(self.drift.belief(Ttl::clamped(millis)))
+        sent.after(self.drift.belief(Ttl::clamped(millis(self.failover))))
     }
 
     /// When to renew what was won by a request sent at `sent`.

@@ -4,7 +4,6 @@ use crate::keys::JobName;
 use crate::text::{date, hex};
 use serde_json::{Map, json};
 use std::fmt::Write as _;
-use std::time::Duration;
 use tenure::store::reserved;
 use tenure::{Key, Metadata, Value, Wall};
 use tenure_core::steers_terminals;
@@ -37,11 +36,6 @@ fn harmless(json: String) -> String {
         }
     }
     out
-}
-
-/// Whole milliseconds, as JSON has them.
-pub(crate) fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Metadata as JSON. What JSON has no kind for is told by a list, or by the hexadecimal digits of bytes.

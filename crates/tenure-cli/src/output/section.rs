@@ -1,6 +1,5 @@
 //! What a section's record says, as people and programs are shown it.
 
-use crate::output::json::millis;
 use crate::output::silence::TimeLeft;
 use crate::text::{brief, date};
 use serde_json::json;
@@ -9,6 +8,7 @@ use std::time::Duration;
 use tenure::range::{Entry, KeyRange, SectionLedger, is_section};
 use tenure::store::Stored;
 use tenure::{StoreError, Wall};
+use tenure_core::time::millis;
 
 /// The leases of a section.
 #[derive(Debug)]

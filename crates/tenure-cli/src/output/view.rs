@@ -3,7 +3,7 @@
 use crate::exit::{DAMAGED, Failure};
 use crate::keys::{FleetKeyPart, JobName, UnitStatus, part_of};
 use crate::output::about::SessionAbouts;
-use crate::output::json::{millis, told};
+use crate::output::json::told;
 use crate::output::permits::{PermitsView, session};
 use crate::output::section::SectionLeases;
 use crate::output::silence::{Silences, TimeLeft};
@@ -15,6 +15,7 @@ use tenure::liveness::{Liveness, SessionLives, time_left};
 use tenure::range::{Entry, SectionLedger};
 use tenure::store::{Attachment, Listed, Record, Stored};
 use tenure::{Clock, Key, Store, StoreError, Ttl, Wall};
+use tenure_core::time::millis;
 
 /// What a record says about its key now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -21,6 +21,7 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 use tenure::clock::{boottime, boottime_line};
 use tenure::{AcquireError, Guard, Key, Leases, Loss, Request, Wall};
+use tenure_core::time::millis;
 use tokio::sync::oneshot;
 
 pub(crate) async fn hold(url: &Url, plan: config::HoldConfig) -> Result<u8, Failure> {
@@ -218,7 +219,6 @@ impl HoldReporter {
     /// The deadline that it tells, since boot.
     fn deadline(&self, event: &str, guard: &Guard, now: Wall) -> Duration {
         let (boot, left) = (boottime(), guard.remaining());
-        let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
         let until = Wall(now.0.saturating_add(millis(left)));
         let mut object = json!({
             "event": event,

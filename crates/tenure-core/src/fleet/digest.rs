@@ -4,6 +4,8 @@
 use crate::values::fence::{Fence, Nonce};
 use crate::values::key::Key;
 use crate::values::metadata::{Metadata, RESERVED, Value};
+use fnv::FnvHasher;
+use std::hash::Hasher as _;
 
 const HAS: &str = "has";
 
@@ -65,15 +67,16 @@ pub(super) fn spread(key: &Key) -> u64 {
 
 /// Numbers that are spread evenly for each name, one for each seed: FNV-1a (Fowler, Noll, Vo 1991) with a final mix.
 pub(super) fn mix(key: &Key, seed: u128) -> u64 {
-    let bytes = key.as_str().bytes().chain(seed.to_be_bytes());
-    let hash = bytes
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));
+    let mut hasher = FnvHasher::default();
+    hasher.write(key.as_str().as_bytes());
+    hasher.write(&seed.to_be_bytes());
+    let hash = hasher.finish();
     (hash ^ (hash >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 #[cfg(test)]
 mod tests {
-    //! Plan: the order in which units are counted does not matter, their tenures do; what was written is read.
+    //! Plan: the order in which units are counted does not matter, their tenures do; what was written is read, by other versions, too.
     use super::*;
     use crate::fleet::About;
     use crate::fleet::worker::alone::unit;
@@ -91,6 +94,12 @@ mod tests {
         }
         let other = digest(&[(1, 7)]).with(Digest::share(&unit(2), (Nonce(2), Fence(8))));
         assert_ne!(digest(&[(1, 7), (2, 8)]), other, "another tenure of the same fence");
+    }
+
+    #[test]
+    fn what_other_versions_have_written_means_the_same() {
+        let share = Digest::share(&unit(1), (Nonce(1), Fence(7)));
+        assert_eq!((spread(&unit(1)), share), (0x9469_73b1_c0a1_b245, 0xa783_7bb2_8899_487a));
     }
 
     #[test]

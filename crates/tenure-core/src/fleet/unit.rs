@@ -3,7 +3,7 @@
 use crate::values::error::{InvalidInput, StoreError};
 use crate::values::key::HolderId;
 use crate::values::metadata::{Metadata, RESERVED, Value};
-use crate::values::time::Wall;
+use crate::values::time::{Wall, millis};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
@@ -47,7 +47,7 @@ impl Retry {
 
     fn compose(self) -> Value {
         let number = |n: u64| Value::from(i64::try_from(n).unwrap_or(i64::MAX));
-        let rest = u64::try_from(self.rest.as_millis()).unwrap_or(u64::MAX);
+        let rest = millis(self.rest);
         let fields = [
             ("failures", number(self.failures.into())),
             ("since", number(self.since.0)),

@@ -40,6 +40,12 @@ impl Tick {
     }
 }
 
+/// Whole milliseconds, and the most that there are for what is longer.
+#[must_use]
+pub fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// A wall-clock reading in milliseconds since the Unix epoch. It stamps records and raises fences; it decides nothing
 /// by itself.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -92,7 +98,7 @@ fn civil(days: u64) -> (u64, u64, u64) {
 impl From<SystemTime> for Wall {
     fn from(time: SystemTime) -> Wall {
         let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Wall(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+        Wall(millis(since))
     }
 }
 
@@ -312,6 +318,12 @@ mod tests {
             [format!("{late:.1}"), format!("{late:.3}"), format!("{late:.6}")],
             ["2000-02-28T23:59:59.0Z", "2000-02-28T23:59:59.070Z", "2000-02-28T23:59:59.070000Z"]
         );
+    }
+
+    #[test]
+    fn milliseconds_are_whole_and_as_many_as_there_are() {
+        assert_eq!(millis(Duration::from_micros(2_999)), 2);
+        assert_eq!(millis(Duration::MAX), u64::MAX);
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tenure_core::time::millis;
 use tenure_core::{Clock, HolderId, StoreError, Tick};
 use tenure_store::tell;
 use tokio::sync::watch;
@@ -272,10 +273,6 @@ impl Drop for AwaitedKeys<'_> {
             }
         }
     }
-}
-
-fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use tenure_core::fleet::{
     FleetCommand, FleetNotice, Planning, Reason, RequestId, Role, Summary, Uncovered, UnitSpec,
     Worker as Machine,
 };
+use tenure_core::time::millis;
 use tenure_core::{Fence, HolderId, Key, LeaseId, Loss, Metadata, StoreError, Tick};
 use tenure_store::tell;
 
@@ -123,7 +124,7 @@ impl WorkerSink {
             }
             FleetNotice::Rests { unit, failures, rest } => {
                 let holder = &inner.holder;
-                let rest_ms = u64::try_from(rest.as_millis()).unwrap_or(u64::MAX);
+                let rest_ms = millis(rest);
                 tell!(
                     warn, name: "fleet.rests", target: "tenure::fleet", key = %unit, %holder, failures, rest_ms,
                     "this unit has failed, and is tried again later"

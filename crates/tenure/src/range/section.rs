@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::range::RangeSet;
 use tenure_core::section::{Entry, Portion, SectionCommand, SectionNotice};
+use tenure_core::time::millis;
 use tenure_core::{Clock, HolderId, InvalidInput, Key, LeaseId, StoreError, Ttl};
 use tenure_store::AnyStore;
 
@@ -215,7 +216,7 @@ impl Section {
             )));
         }
         let cut = asked.min(self.inner.longest);
-        Ttl::new(Duration::from_millis(u64::try_from(cut.as_millis()).unwrap_or(u64::MAX)))
+        Ttl::new(Duration::from_millis(millis(cut)))
     }
 
     /// None: others hold all of it, or any of it where all is wanted.

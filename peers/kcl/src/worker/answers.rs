@@ -11,7 +11,9 @@ use crate::settling::Settled;
 use crate::shards::is_at_end;
 use crate::table::RowListing;
 use crate::taker::{TakeReason, TakerView};
+use fnv::FnvHasher;
 use std::collections::{BTreeSet, VecDeque};
+use std::hash::Hasher as _;
 use std::sync::Arc;
 use tenure_core::{Fence, HolderId, Loss, Now, Occupant, StoreError, Tick, Wall};
 
@@ -415,7 +417,7 @@ impl WorkerMachine {
 
 /// FNV-1a: spreads workers whose seeds are the same.
 fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    })
+    let mut hasher = FnvHasher::default();
+    hasher.write(text.as_bytes());
+    hasher.finish()
 }

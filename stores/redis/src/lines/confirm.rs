@@ -13,6 +13,7 @@ use redis::{ErrorKind, ServerErrorKind, Value};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tenure_core::StoreError;
+use tenure_core::time::millis;
 
 /// Writes that too few replicas have confirmed, by number.
 pub(super) struct Confirmations {
@@ -117,7 +118,7 @@ impl ConnectionManager {
     async fn confirmed(&self, line: &Arc<ServerConnection>) -> Result<i64, StoreError> {
         let span = self.connector.config.timeout / 4;
         let mut wait = redis::cmd("WAIT");
-        wait.arg(self.confirmations.wanted).arg(u64::try_from(span.as_millis()).unwrap_or(u64::MAX).max(1));
+        wait.arg(self.confirmations.wanted).arg(millis(span).max(1));
         self.ask_on(line, &wait).await
     }
 

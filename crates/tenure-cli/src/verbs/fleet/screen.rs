@@ -11,6 +11,7 @@ use ratatui::widgets::{Row, Table, Widget};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tenure::{Fence, HolderId, Wall};
+use tenure_core::time::millis;
 use unicode_width::UnicodeWidthStr as _;
 
 /// What was seen to happen since the first snapshot.
@@ -42,7 +43,7 @@ impl FleetHistory {
             if was_silent { self.takeovers += 1 } else { self.moves += 1 }
         }
         for worker in &snapshot.workers {
-            let age = u64::try_from(worker.age.as_millis()).unwrap_or(u64::MAX);
+            let age = millis(worker.age);
             self.renewals.insert(worker.holder.clone(), (Wall(now.0.saturating_sub(age)), worker.ttl));
         }
     }

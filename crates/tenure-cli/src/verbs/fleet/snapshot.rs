@@ -3,7 +3,7 @@
 mod plan;
 pub(super) mod planning;
 
-use crate::output::json::{fields, millis};
+use crate::output::json::fields;
 use planning::BoardView;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
@@ -13,6 +13,7 @@ use tenure::fleet::{About, Cause, FleetName, Uncovered, UnitSpec};
 use tenure::store::Stored;
 use tenure::{Fence, HolderId, Key, Metadata, Wall};
 use tenure_core::fleet::{is_of_this_layout, plan::JOINING};
+use tenure_core::time::millis;
 
 /// A fleet.
 #[derive(Debug)]

@@ -1,13 +1,13 @@
 //! Who plans a fleet, and what moves by the plan: from whom, to whom, and why.
 
 use super::{Snapshot, WorkerSnapshot};
-use crate::output::json::millis;
 use crate::text::{brief, count, date};
 use serde_json::{Map, Value as Json, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tenure::fleet::{Cause, Planning};
 use tenure::{HolderId, Wall};
+use tenure_core::time::millis;
 
 /// What the board says.
 #[derive(Debug)]

@@ -26,6 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::{AcquireError, ErrorKind, Guard, Key, LeaseError};
+use tenure_core::time::millis;
 
 /// The exit code of a command that ran for too long, as timeout(1) tells it.
 const TIMED_OUT: i64 = 124;
@@ -346,8 +347,7 @@ impl Scheduler {
         let (status, to, not_before) = if is_last {
             (Status::Failed, Local::Failed, None)
         } else {
-            let pause =
-                u64::try_from(doubled(self.plan.backoff, attempts - 1).as_millis()).unwrap_or(u64::MAX);
+            let pause = millis(doubled(self.plan.backoff, attempts - 1));
             (Status::Pending, Local::Open, Some(self.wall().saturating_add(pause)))
         };
         let metadata = Unit::record(guard.metadata().clone(), status, attempts, not_before, &ran);
