@@ -4,7 +4,7 @@ use crate::wire::millis;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tenure::fleet::{self, FleetName};
+use tenure::fleet::{self, FleetKey, FleetName};
 use tenure::liveness::{Liveness, SessionLives, time_left};
 use tenure::permits::{Mode, SemaphoreLedger, Ticket, is_semaphore};
 use tenure::range::{self, is_section};
@@ -184,7 +184,7 @@ pub(crate) async fn judged(leases: &Leases, listed: Vec<Listed>) -> Result<Vec<R
             },
             Ok(stored) => {
                 let liveness = sessions.judge(store, &key, stored, left).await?;
-                describe(&mut row, stored, liveness, now)
+                describe(&mut row, &key, stored, liveness, now)
             }
             Err(error) => Err(error.clone()),
         };
@@ -217,6 +217,7 @@ fn row(key: &Key) -> RecordRow {
 
 fn describe(
     row: &mut RecordRow,
+    key: &Key,
     stored: &Stored,
     liveness: Liveness<Duration>,
     now: Wall,
@@ -232,7 +233,7 @@ fn describe(
         row.section = Some(section);
         return Ok(());
     }
-    row.planning = planning(&row.key, record);
+    row.planning = planning(key, record);
     let texts = record.metadata.iter().filter_map(|(name, value)| match value {
         Value::Text(text) => Some((name.clone(), text.clone())),
         _ => None,
@@ -261,8 +262,8 @@ fn describe_life(row: &mut RecordRow, liveness: Liveness<Duration>) {
 }
 
 /// What a fleet's board says.
-fn planning(key: &str, record: &Record) -> Option<PlanningView> {
-    let (name, "board") = key.strip_prefix("fleet/")?.split_once('/')? else { return None };
+fn planning(key: &Key, record: &Record) -> Option<PlanningView> {
+    let (name, FleetKey::Board) = FleetKey::of(key)? else { return None };
     let (fleet, planning) = (FleetName::new(name).ok()?, fleet::Planning::of(record));
     Some(PlanningView {
         planner: planning.holder(&fleet).map(|holder| holder.as_str().to_owned()),

@@ -1,13 +1,11 @@
-//! What keys name: jobs and their units, fleets and theirs; and where a unit of a job stands.
+//! What keys of jobs name, and where a unit of a job stands.
 
 use crate::exit::Failure;
 use crate::text::escaped;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
+use tenure::store::reserved::WORK;
 use tenure::{Key, Metadata};
-
-/// What the keys of all jobs begin with.
-pub(crate) const JOBS: &str = "work/";
 
 /// The name of a job: 1 to 128 bytes without a slash.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,12 +47,12 @@ impl JobName {
 
     /// What the keys of its units begin with.
     pub(crate) fn prefix(&self) -> String {
-        format!("{JOBS}{}/", self.0)
+        format!("{WORK}{}/", self.0)
     }
 
     /// The job and the unit that a key names, if it names any.
     pub(crate) fn of_key(key: &Key) -> Option<(&str, &str)> {
-        key.as_str().strip_prefix(JOBS)?.split_once('/')
+        key.as_str().strip_prefix(WORK)?.split_once('/')
     }
 }
 
@@ -89,34 +87,6 @@ impl UnitStatus {
             UnitStatus::Failed => "failed",
         }
     }
-}
-
-/// What the keys of all fleets begin with.
-pub(crate) const FLEETS: &str = "fleet/";
-
-/// What a key of a fleet stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FleetKeyPart<'a> {
-    Board,
-    Unit(&'a str),
-    Worker,
-    /// The part of the plan that was told to this worker.
-    Plan(&'a str),
-    /// Of a newer version, or by hand.
-    Other,
-}
-
-/// The fleet that a key belongs to, and what it stands for there.
-pub(crate) fn part_of(key: &Key) -> Option<(&str, FleetKeyPart<'_>)> {
-    let (name, rest) = key.as_str().strip_prefix(FLEETS)?.split_once('/')?;
-    let part = match rest.split_once('/') {
-        None if rest == "board" => FleetKeyPart::Board,
-        Some(("unit", unit)) => FleetKeyPart::Unit(unit),
-        Some(("worker", _)) => FleetKeyPart::Worker,
-        Some(("plan", worker)) => FleetKeyPart::Plan(worker),
-        _ => FleetKeyPart::Other,
-    };
-    Some((name, part))
 }
 
 #[cfg(test)]

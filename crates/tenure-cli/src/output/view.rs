@@ -1,7 +1,7 @@
 //! Records as people and programs are shown them.
 
 use crate::exit::{DAMAGED, Failure};
-use crate::keys::{FleetKeyPart, JobName, UnitStatus, part_of};
+use crate::keys::{JobName, UnitStatus};
 use crate::output::about::SessionAbouts;
 use crate::output::json::told;
 use crate::output::permits::{PermitsView, session};
@@ -11,8 +11,10 @@ use crate::text::{brief, count, date};
 use serde_json::{Map, json};
 use std::sync::Arc;
 use std::time::Duration;
+use tenure::fleet::FleetKey;
 use tenure::liveness::{Liveness, SessionLives, time_left};
 use tenure::range::{Entry, SectionLedger};
+use tenure::store::reserved::SESSION;
 use tenure::store::{Attachment, Listed, Record, Stored};
 use tenure::{Clock, Key, Store, StoreError, Ttl, Wall};
 use tenure_core::time::millis;
@@ -149,7 +151,7 @@ fn measure(silences: &mut Option<Silences>, now: Wall) -> impl FnMut(&Key, &Stor
 
 /// Whether a key is that of a process's session.
 pub(crate) fn is_session(key: &Key) -> bool {
-    key.as_str().starts_with("session/") || matches!(part_of(key), Some((_, FleetKeyPart::Worker)))
+    key.as_str().starts_with(SESSION) || matches!(FleetKey::of(key), Some((_, FleetKey::Worker(_))))
 }
 
 impl View {
@@ -276,8 +278,8 @@ impl View {
     pub(crate) fn json(&self, abouts: &SessionAbouts) -> serde_json::Value {
         let mut view = Map::new();
         view.insert("key".into(), self.key.as_str().into());
-        if let Some((fleet, part)) = part_of(&self.key) {
-            let unit = if let FleetKeyPart::Unit(unit) = part { Some(unit) } else { None };
+        if let Some((fleet, part)) = FleetKey::of(&self.key) {
+            let unit = if let FleetKey::Unit(unit) = part { Some(unit) } else { None };
             view.insert("fleet".into(), json!({"name": fleet, "unit": unit}));
         }
         if let Some((job, unit)) = JobName::of_key(&self.key) {

@@ -4,7 +4,6 @@ use crate::args;
 use crate::config;
 use crate::exit::{self, Failure};
 use crate::keys::JobName;
-use crate::keys::{FleetKeyPart, part_of};
 use crate::output;
 use crate::output::about::{self, SessionAbouts};
 use crate::output::json::told;
@@ -14,6 +13,7 @@ use crate::stores::Url;
 use crate::stores::pages::Pages;
 use crate::text::{TextTable, brief, count, date, escaped};
 use serde_json::json;
+use tenure::fleet::FleetKey;
 use tenure::range::SectionLedger;
 use tenure::store::Listed;
 use tenure::{Key, Store};
@@ -184,9 +184,9 @@ fn page(view: &View, abouts: &SessionAbouts, is_newer: bool) -> String {
                 lines.push(("job", escaped(job)));
                 lines.push(("unit", escaped(unit)));
             }
-            if let Some((fleet, part)) = part_of(&view.key) {
+            if let Some((fleet, part)) = FleetKey::of(&view.key) {
                 lines.push(("fleet", escaped(fleet)));
-                if let FleetKeyPart::Unit(unit) = part {
+                if let FleetKey::Unit(unit) = part {
                     lines.push(("unit", escaped(unit)));
                 }
             }

@@ -4,7 +4,6 @@ use crate::args;
 use crate::config;
 use crate::exit::{self, Failure};
 use crate::keys::JobName;
-use crate::keys::{FleetKeyPart, part_of};
 use crate::nonces::nonces;
 use crate::output;
 use crate::output::section::SectionLeases;
@@ -16,7 +15,7 @@ use tenure::permits;
 use tenure::range::{PREFIX, SectionLedger, is_cover};
 use tenure::store::{Image, Record, Stored};
 use tenure::{Fence, Key, Leases, Metadata, Store, Wall};
-use tenure_core::fleet::{Status, UnitSpec};
+use tenure_core::fleet::{FleetKey, Status, UnitSpec};
 
 pub(crate) async fn rm(url: &Url, typed: &args::RmArgs) -> Result<u8, Failure> {
     let key = config::key(&typed.key)?;
@@ -89,7 +88,7 @@ fn damage(key: &Key, seen: &Image, now: Wall) -> Result<String, Failure> {
 
 /// Why a record that can be read is none of what its key says, if it isn't.
 pub(super) fn misread(key: &Key, record: &Record, now: Wall) -> Option<String> {
-    if let Some((_, FleetKeyPart::Unit(_))) = part_of(key) {
+    if let Some((_, FleetKey::Unit(_))) = FleetKey::of(key) {
         return UnitSpec::parse(record.metadata.clone()).err().map(|error| error.to_string());
     }
     if JobName::of_key(key).is_some() {
@@ -119,8 +118,8 @@ pub(super) fn misread(key: &Key, record: &Record, now: Wall) -> Option<String> {
 /// What is left in its place if the clock, with which the next fence would begin, is not beyond the last one.
 fn keeps_fence(leases: &Leases, key: &Key, seen: &Image, now: Wall) -> Result<Option<Record>, Failure> {
     let Some(fence) = seen.fence.filter(|fence| *fence >= Fence::floor(now)) else { return Ok(None) };
-    let metadata = match part_of(key) {
-        Some((_, FleetKeyPart::Unit(_))) => {
+    let metadata = match FleetKey::of(key) {
+        Some((_, FleetKey::Unit(_))) => {
             UnitSpec::default().status(Status::Deleted).compose(Metadata::new())?
         }
         _ if JobName::of_key(key).is_some() => Unit::fresh(),

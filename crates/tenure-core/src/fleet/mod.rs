@@ -29,7 +29,7 @@ pub use about::About;
 pub use ages::least_ttl_attested;
 pub use board::{advance, generation, planner, standbys, told_plan};
 pub use layout::{is_of_this_layout, other_layout};
-pub use names::FleetName;
+pub use names::{FleetKey, FleetName};
 pub use part::is_part;
 pub use plan::{Balance, Cause, Uncovered};
 pub use plan_input::{PlanInput, PlanOwner, PlanWorker};

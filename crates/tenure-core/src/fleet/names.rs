@@ -1,8 +1,14 @@
-//! The keys of a fleet's records.
+//! The keys of a fleet's records, from its name and back.
 
 use crate::values::error::InvalidInput;
 use crate::values::key::{HolderId, Key};
+use crate::values::reserved::FLEET;
 use std::fmt;
+
+const BOARD: &str = "board";
+const UNIT: &str = "unit";
+const WORKER: &str = "worker";
+const PLAN: &str = "plan";
 
 /// The name of a fleet: all workers and units of one name belong together.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,25 +43,29 @@ impl FleetName {
     /// What the keys of all of this fleet's records begin with.
     #[must_use]
     pub fn prefix(&self) -> String {
-        format!("fleet/{}/", self.0)
+        format!("{FLEET}{}/", self.0)
     }
 
     /// What the keys of its units begin with.
     #[must_use]
     pub fn unit_prefix(&self) -> String {
-        format!("fleet/{}/unit/", self.0)
+        self.prefix_of(UNIT)
     }
 
     /// What the keys of its workers' sessions begin with.
     #[must_use]
     pub fn worker_prefix(&self) -> String {
-        format!("fleet/{}/worker/", self.0)
+        self.prefix_of(WORKER)
     }
 
     /// What the keys of its workers' parts of the plan begin with.
     #[must_use]
     pub fn plan_prefix(&self) -> String {
-        format!("fleet/{}/plan/", self.0)
+        self.prefix_of(PLAN)
+    }
+
+    fn prefix_of(&self, kind: &str) -> String {
+        format!("{FLEET}{}/{kind}/", self.0)
     }
 
     /// The key of a worker's part of the plan.
@@ -71,7 +81,7 @@ impl FleetName {
     /// # Errors
     /// Never for a name that was checked.
     pub fn board(&self) -> Result<Key, InvalidInput> {
-        Key::new(format!("fleet/{}/board", self.0))
+        Key::new(self.prefix() + BOARD)
     }
 
     /// The key of a unit.
@@ -96,7 +106,41 @@ impl FleetName {
     /// The unit's name that a key stands for, if it is one of this fleet's.
     #[must_use]
     pub fn unit_of<'a>(&self, key: &'a Key) -> Option<&'a str> {
-        key.as_str().strip_prefix(&self.unit_prefix())
+        match FleetKey::of(key)? {
+            (fleet, FleetKey::Unit(unit)) if fleet == self.0 => Some(unit),
+            _ => None,
+        }
+    }
+}
+
+/// What a key of a fleet stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum FleetKey<'a> {
+    /// The board.
+    Board,
+    /// The unit of this name.
+    Unit(&'a str),
+    /// The session of this worker.
+    Worker(&'a str),
+    /// The part of the plan that was told to this worker.
+    Plan(&'a str),
+    /// A record of a newer version, or one that somebody has made by hand.
+    Other,
+}
+
+impl<'a> FleetKey<'a> {
+    /// The name of the fleet that a key belongs to, and what the key stands for there; none if it is no fleet's.
+    #[must_use]
+    pub fn of(key: &'a Key) -> Option<(&'a str, FleetKey<'a>)> {
+        let (fleet, rest) = key.as_str().strip_prefix(FLEET)?.split_once('/')?;
+        let stands_for = match rest.split_once('/') {
+            None if rest == BOARD => FleetKey::Board,
+            Some((UNIT, unit)) => FleetKey::Unit(unit),
+            Some((WORKER, worker)) => FleetKey::Worker(worker),
+            Some((PLAN, worker)) => FleetKey::Plan(worker),
+            _ => FleetKey::Other,
+        };
+        Some((fleet, stands_for))
     }
 }
 
@@ -123,7 +167,7 @@ impl<'de> serde::Deserialize<'de> for FleetName {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: the keys are what they are in every version, and a unit's key tells its name; what can't be a name is refused.
+    //! Plan: the keys are what they are in every version, and each tells what it stands for; what can't be a name is refused.
     use super::*;
 
     #[test]
@@ -141,6 +185,19 @@ mod tests {
         assert_eq!(unit.as_str().strip_prefix(&fleet.unit_prefix()), Some("a/b"));
         assert_eq!(fleet.unit_of(&unit), Some("a/b"));
         assert_eq!((fleet.unit_of(&worker), other.unit_of(&unit)), (None, None));
+        let named = [&fleet.board().unwrap(), &worker, &part, &unit];
+        let stand_for = [FleetKey::Board, FleetKey::Worker("w"), FleetKey::Plan("w"), FleetKey::Unit("a/b")];
+        assert_eq!(named.map(FleetKey::of), stand_for.map(|it| Some(("f", it))));
+    }
+
+    #[test]
+    fn what_no_fleets_name_makes_is_of_another_kind() {
+        for key in ["fleet/f/boards", "fleet/f/board/x", "fleet/f/unit", "fleet/f/newer/w", "fleet/f/"] {
+            assert_eq!(FleetKey::of(&Key::new(key).unwrap()), Some(("f", FleetKey::Other)), "{key}");
+        }
+        for key in ["fleet/f", "fleets/f/board", "work/f/board"] {
+            assert_eq!(FleetKey::of(&Key::new(key).unwrap()), None, "{key}");
+        }
     }
 
     #[test]

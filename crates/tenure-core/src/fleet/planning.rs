@@ -1,7 +1,7 @@
 //! Who plans for a fleet and which plan was told last, as its board says; and what a worker tells its users of that.
 
 use super::board;
-use super::names::FleetName;
+use super::names::{FleetKey, FleetName};
 use crate::values::key::HolderId;
 use crate::values::record::{Attachment, Record};
 use crate::values::time::Wall;
@@ -38,8 +38,10 @@ impl Planning {
     /// The worker that plans, by name.
     #[must_use]
     pub fn holder(&self, fleet: &FleetName) -> Option<HolderId> {
-        let session = &self.planner.as_ref()?.session;
-        HolderId::new(session.as_str().strip_prefix(&fleet.worker_prefix())?).ok()
+        match FleetKey::of(&self.planner.as_ref()?.session)? {
+            (name, FleetKey::Worker(worker)) if name == fleet.as_str() => HolderId::new(worker).ok(),
+            _ => None,
+        }
     }
 }
 

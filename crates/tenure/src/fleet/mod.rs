@@ -133,8 +133,8 @@ pub use catalogue::Fleet;
 pub use presence::AtStop;
 pub use run::Verdict;
 pub use tenure_core::fleet::{
-    About, Balance, Cause, FleetName, Planning, Reason, Retry, Role, Status, Summary, Taken, Uncovered,
-    UnitSpec,
+    About, Balance, Cause, FleetKey, FleetName, Planning, Reason, Retry, Role, Status, Summary, Taken,
+    Uncovered, UnitSpec,
 };
 pub use unit::Unit;
 pub use view::{Member, NewUnit, Roster, UnitView, Units};

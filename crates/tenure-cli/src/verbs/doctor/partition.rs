@@ -2,11 +2,11 @@
 //! are spread evenly over them. `docs/design/dynamodb.md` has the formula.
 
 use super::findings::{Findings, Grade};
-use crate::keys::{FleetKeyPart, part_of};
 use crate::text::{brief, count, escaped};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tenure::Key;
+use tenure::fleet::FleetKey;
 use tenure::store::Stored;
 
 /// What one partition key does in a second, in the service's units.
@@ -60,12 +60,12 @@ impl NamespaceLoad {
             self.renewed += 1;
             self.writes += bytes.div_ceil(WRITE) as f64 / interval(ttl);
         }
-        let Some((name, part)) = part_of(key) else { return };
+        let Some((name, part)) = FleetKey::of(key) else { return };
         let fleet = self.fleets.entry(name.to_owned()).or_default();
         fleet.bytes += bytes;
         match (part, ttl) {
-            (FleetKeyPart::Unit(_), _) => fleet.units += 1,
-            (FleetKeyPart::Worker, Some(ttl)) => {
+            (FleetKey::Unit(_), _) => fleet.units += 1,
+            (FleetKey::Worker(_), Some(ttl)) => {
                 fleet.workers += 1;
                 fleet.sessions += bytes;
                 fleet.ttl = Some(fleet.ttl.map_or(ttl, |least| least.min(ttl)));

@@ -3,7 +3,6 @@
 use super::findings::{Findings, Grade};
 use super::partition::NamespaceLoad;
 use crate::exit::Failure;
-use crate::keys::{FleetKeyPart, part_of};
 use crate::output::view::{Sessions, State, View};
 use crate::stores::Url;
 use crate::stores::pages::Pages;
@@ -11,6 +10,7 @@ use crate::text::{brief, count};
 use crate::verbs::fleet::{self, Fleets, Health};
 use crate::verbs::rm::misread;
 use std::time::Duration;
+use tenure::fleet::FleetKey;
 use tenure::store::Stored;
 use tenure::{ErrorKind, Key, Leases, Wall};
 
@@ -94,7 +94,7 @@ pub(super) async fn check(url: &Url, leases: &Leases, findings: &mut Findings) -
 
 /// Whether what is wrong with it is told with its fleet.
 fn is_told(key: &Key) -> bool {
-    matches!(part_of(key), Some((_, FleetKeyPart::Unit(_))))
+    matches!(FleetKey::of(key), Some((_, FleetKey::Unit(_))))
 }
 
 fn add_fleets(all: Vec<Health>, findings: &mut Findings) {

@@ -2,10 +2,9 @@
 
 use super::snapshot::planning::BoardView;
 use super::snapshot::{Snapshot, Stated, UnitOwner, UnitSnapshot, WorkerSnapshot, silence};
-use crate::keys::{FleetKeyPart, part_of};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use tenure::fleet::{FleetName, Planning, Status, Uncovered, UnitSpec};
+use tenure::fleet::{FleetKey, FleetName, Planning, Status, Uncovered, UnitSpec};
 use tenure::store::{Attachment, Listed, Record, Stored};
 use tenure::{HolderId, Key, Wall};
 
@@ -37,20 +36,20 @@ impl FleetGathering {
         let Listed { key, stored } = listed;
         self.snapshot.records += 1;
         self.snapshot.now = now;
-        let part = part_of(&key).map(|(_, part)| part);
+        let part = FleetKey::of(&key).map(|(_, part)| part);
         let stored = match stored {
             Ok(stored) => stored,
             Err(error) => {
-                if part == Some(FleetKeyPart::Worker) {
+                if matches!(part, Some(FleetKey::Worker(_))) {
                     self.odd.insert(key.clone(), Uncovered::Damaged);
                 }
                 return self.snapshot.damaged.push((key, error.to_string()));
             }
         };
         match part {
-            Some(FleetKeyPart::Worker) => self.add_worker(key, &stored, now),
-            Some(FleetKeyPart::Board) => self.board = Some(stored.record),
-            Some(FleetKeyPart::Unit(unit)) => self.add_unit(unit, &key, stored),
+            Some(FleetKey::Worker(_)) => self.add_worker(key, &stored, now),
+            Some(FleetKey::Board) => self.board = Some(stored.record),
+            Some(FleetKey::Unit(unit)) => self.add_unit(unit, &key, stored),
             _ => {}
         }
     }
@@ -140,7 +139,7 @@ impl Fleets {
 
     /// Takes in a record, and returns the fleet before it if that is whole.
     pub(crate) fn add(&mut self, listed: Listed, now: Wall) -> Option<Snapshot> {
-        let name = part_of(&listed.key).and_then(|(name, _)| FleetName::new(name).ok())?;
+        let name = FleetKey::of(&listed.key).and_then(|(name, _)| FleetName::new(name).ok())?;
         if let Some((current, gathering)) = &mut self.current
             && *current == name
         {

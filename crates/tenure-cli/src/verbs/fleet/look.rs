@@ -5,7 +5,6 @@ use super::snapshot::{Snapshot, UnitSnapshot, UnitStage, WorkerSnapshot, labels}
 use crate::args::fleet as args;
 use crate::config::fleet as config;
 use crate::exit::{self, Failure};
-use crate::keys::FLEETS;
 use crate::output;
 use crate::output::json_list::JsonList;
 use crate::stores::pages::{PAGE, Pages};
@@ -13,6 +12,7 @@ use crate::stores::{Missing, Url};
 use crate::text::{TextTable, brief, count, date, escaped, table};
 use serde_json::{Map, Value as Json, json};
 use std::sync::Arc;
+use tenure::store::reserved::FLEET;
 use tenure::{Clock, Key};
 
 pub(super) async fn ls(url: &Url, typed: &args::FleetLsArgs) -> Result<u8, Failure> {
@@ -20,7 +20,7 @@ pub(super) async fn ls(url: &Url, typed: &args::FleetLsArgs) -> Result<u8, Failu
     let store = url.open(Missing::Look, Arc::clone(&clock)).await?;
     let (mut pages, mut fleets) = (Pages::default(), Fleets::new());
     let mut all: Vec<FleetSummary> = Vec::new();
-    while let Some(page) = pages.next(&store, FLEETS).await? {
+    while let Some(page) = pages.next(&store, FLEET).await? {
         let now = clock.now().wall;
         for listed in page {
             all.extend(fleets.add(listed, now).map(FleetSummary::of));

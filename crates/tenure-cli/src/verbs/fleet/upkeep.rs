@@ -1,10 +1,9 @@
 //! What `gc` has to know of fleets: an open unit is a record that nobody may hold, and is no rubbish.
 
-use crate::keys::{FLEETS, FleetKeyPart, part_of};
 use std::collections::{BTreeMap, BTreeSet};
-use tenure::fleet::{Status, UnitSpec};
+use tenure::fleet::{FleetKey, FleetName, Status, UnitSpec};
 use tenure::store::{Listed, Stored};
-use tenure::{Fence, Key};
+use tenure::{Fence, HolderId, Key};
 
 /// All fleets of a store, as far as it matters here.
 #[derive(Debug, Default)]
@@ -35,17 +34,17 @@ impl Upkeep {
     /// Takes in a page of a listing of all that begins as fleets' records do.
     pub(crate) fn see(&mut self, page: &[Listed]) {
         for Listed { key, stored } in page {
-            let Some((name, part)) = part_of(key) else { continue };
+            let Some((name, part)) = FleetKey::of(key) else { continue };
             match (part, stored) {
-                (FleetKeyPart::Worker, Ok(stored)) if stored.record.tenure.is_some() => {
+                (FleetKey::Worker(_), Ok(stored)) if stored.record.tenure.is_some() => {
                     self.with_workers.insert(name.to_owned());
                     self.sessions.insert(key.clone(), stored.record.fence);
                 }
-                (FleetKeyPart::Worker, Err(_)) => {
+                (FleetKey::Worker(_), Err(_)) => {
                     self.with_workers.insert(name.to_owned());
                     self.unread.insert(key.clone());
                 }
-                (FleetKeyPart::Unit(_), _) => drop(self.with_units.insert(name.to_owned())),
+                (FleetKey::Unit(_), _) => drop(self.with_units.insert(name.to_owned())),
                 _ => {}
             }
         }
@@ -53,18 +52,18 @@ impl Upkeep {
 
     /// What may be done about a record that has been left alone for long enough. Sessions are judged elsewhere.
     pub(crate) fn judge(&self, key: &Key, stored: &Stored) -> UpkeepVerdict {
-        let Some((name, part)) = part_of(key) else { return UpkeepVerdict::Elsewhere };
+        let Some((name, part)) = FleetKey::of(key) else { return UpkeepVerdict::Elsewhere };
         match part {
-            FleetKeyPart::Worker if stored.record.tenure.is_none() => UpkeepVerdict::Remove,
-            FleetKeyPart::Worker => UpkeepVerdict::Elsewhere,
-            FleetKeyPart::Board if self.with_units.contains(name) || self.with_workers.contains(name) => {
+            FleetKey::Worker(_) if stored.record.tenure.is_none() => UpkeepVerdict::Remove,
+            FleetKey::Worker(_) => UpkeepVerdict::Elsewhere,
+            FleetKey::Board if self.with_units.contains(name) || self.with_workers.contains(name) => {
                 UpkeepVerdict::Keep
             }
-            FleetKeyPart::Board => UpkeepVerdict::Remove,
+            FleetKey::Board => UpkeepVerdict::Remove,
             // What was told to a worker is nobody's once that has gone. One that comes back is told anew.
-            FleetKeyPart::Plan(worker) if !self.has_worker(name, worker) => UpkeepVerdict::Remove,
-            FleetKeyPart::Plan(_) | FleetKeyPart::Other => UpkeepVerdict::Keep,
-            FleetKeyPart::Unit(_) => match UnitSpec::parse(stored.record.metadata.clone()) {
+            FleetKey::Plan(worker) if !self.has_worker(name, worker) => UpkeepVerdict::Remove,
+            FleetKey::Plan(_) | FleetKey::Other => UpkeepVerdict::Keep,
+            FleetKey::Unit(_) => match UnitSpec::parse(stored.record.metadata.clone()) {
                 Ok((spec, _)) if spec.status == Status::Open || self.is_held(stored) => UpkeepVerdict::Keep,
                 Ok(_) => UpkeepVerdict::Remove,
                 Err(_) => UpkeepVerdict::Damaged,
@@ -74,7 +73,7 @@ impl Upkeep {
 
     /// Whether this worker's session is somebody's, as far as can be read.
     fn has_worker(&self, fleet: &str, worker: &str) -> bool {
-        let session = Key::new(format!("{FLEETS}{fleet}/worker/{worker}"));
+        let session = FleetName::new(fleet).and_then(|fleet| fleet.worker(&HolderId::new(worker)?));
         session.is_ok_and(|session| self.sessions.contains_key(&session) || self.unread.contains(&session))
     }
 

@@ -3,7 +3,7 @@
 use super::survey::{JobSurvey, JobWorker, RetryingUnit, RunningUnit, of_job, survey};
 use crate::args::jobs::{WorkLsArgs, WorkStatusArgs};
 use crate::exit::{self, Failure};
-use crate::keys::{JOBS, JobName};
+use crate::keys::JobName;
 use crate::output;
 use crate::stores::Url;
 use crate::text::{brief, count, date, escaped, per_time, table};
@@ -11,10 +11,11 @@ use crate::verbs::open_to_look;
 use crate::work::job::failed::Failed;
 use serde_json::json;
 use tenure::Wall;
+use tenure::store::reserved::WORK;
 
 pub(super) async fn ls(url: &Url, typed: &WorkLsArgs) -> Result<u8, Failure> {
     let leases = open_to_look(url).await?;
-    let jobs = survey(&leases, JOBS).await?;
+    let jobs = survey(&leases, WORK).await?;
     let now = leases.clock().now().wall;
     if typed.json {
         let jobs: Vec<_> = jobs.iter().map(|(name, job)| counts(name, job, now)).collect();

@@ -11,6 +11,7 @@ use crate::work::units::text_of;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tenure::store::Listed;
+use tenure::store::reserved::SESSION;
 use tenure::{AnyStore, Leases, Value, Wall};
 
 /// How far back the rate looks.
@@ -162,7 +163,7 @@ async fn workers(
     now: Wall,
 ) -> Result<Vec<(String, JobWorker)>, Failure> {
     let (mut pages, mut workers) = (Pages::default(), Vec::new());
-    while let Some(page) = pages.next(store, "session/").await? {
+    while let Some(page) = pages.next(store, SESSION).await? {
         for session in page {
             let Some(job) = job_of(&session).map(str::to_owned) else { continue };
             let (worker, view) = (worker(&session), View::of(store, sessions, session, now).await);

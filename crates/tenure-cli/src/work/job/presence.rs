@@ -12,6 +12,7 @@ use crate::stores::patiently;
 use crate::text::{brief, count};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
+use tenure::store::reserved::SESSION;
 use tenure::store::{Freshness, Listed, Version};
 use tenure::{AnyStore, Key, Leases, Store, Ttl, Value};
 
@@ -57,7 +58,7 @@ pub(super) async fn other_command(
     const PAGES: usize = 2;
     let (store, mut pages) = (leases.store(), Pages::default());
     for _ in 0..PAGES {
-        let Some(page) = pages.next(store, "session/").await? else { break };
+        let Some(page) = pages.next(store, SESSION).await? else { break };
         for session in page.into_iter().filter(|listed| job_of(listed) == Some(name.as_str())) {
             let Some(about) = session.stored.as_ref().ok().map(|stored| stored.record.metadata.clone())
             else {
@@ -93,7 +94,7 @@ pub(crate) async fn living(
     let (store, mut known) = (leases.store(), BTreeSet::new());
     loop {
         let (mut pages, mut silent) = (Pages::default(), Vec::new());
-        while let Some(page) = patiently(async || pages.next(store, "session/").await).await? {
+        while let Some(page) = patiently(async || pages.next(store, SESSION).await).await? {
             for session in page.into_iter().filter(|listed| is_asked_for(listed)) {
                 let now = leases.clock().now().wall;
                 let view = View::of(store, &mut Sessions::default(), session.clone(), now).await;

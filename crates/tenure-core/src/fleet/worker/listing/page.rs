@@ -5,6 +5,7 @@ use crate::bugs::{Bug, Bugs};
 use crate::fleet::about::About;
 use crate::fleet::digest::Digest;
 use crate::fleet::layout::{is_of_this_layout, other_layout};
+use crate::fleet::names::FleetKey;
 use crate::fleet::part::Shows;
 use crate::fleet::plan::{JOINING, Uncovered};
 use crate::fleet::talk::FleetNotice;
@@ -14,7 +15,7 @@ use crate::fleet::worker::listed::{Owner, Peer, Unit};
 use crate::holder::failure_detector::HolderVerdict;
 use crate::op::{Answer, Listed};
 use crate::values::error::StoreError;
-use crate::values::key::Key;
+use crate::values::key::{HolderId, Key};
 use crate::values::record::Stored;
 use crate::values::time::Now;
 
@@ -89,9 +90,8 @@ impl Worker {
 
     /// The session of the worker to whom a part of the plan was told.
     fn whose_part(&self, part: &Key) -> Option<Key> {
-        let fleet = &self.options.fleet;
-        let name = part.as_str().strip_prefix(&fleet.plan_prefix())?;
-        Key::new(fleet.worker_prefix() + name).ok()
+        let (_, FleetKey::Plan(worker)) = FleetKey::of(part)? else { return None };
+        self.options.fleet.worker(&HolderId::new(worker).ok()?).ok()
     }
 
     /// Counts a session as a worker if it says that it is one, and has not been silent for a ttl.
