@@ -4,7 +4,7 @@
 
 use crate::harness::{Harness, Store, TTL};
 use std::time::Duration;
-use tenure_core::fleet::{About, Balance, FleetCommand, RequestId, Status, Uncovered, UnitSpec, Worker};
+use tenure_core::fleet::{About, Balance, FleetCommand, FleetWorker, RequestId, Status, Uncovered, UnitSpec};
 use tenure_core::{HolderId, Metadata};
 
 const INTERVAL: Duration = TTL.checked_div(3).unwrap();
@@ -35,7 +35,7 @@ fn every_unit_is_held_and_counts_are_within_one() {
         assert_eq!(harness.counts(), [33, 33, 34], "{store:?}");
         let plan = &harness.last_plan;
         assert_eq!((plan.generation, plan.workers, plan.units), (harness.generation(), 3, 100), "{store:?}");
-        let mut held: Vec<usize> = harness.take_machines().iter().map(Worker::held).collect();
+        let mut held: Vec<usize> = harness.take_machines().iter().map(FleetWorker::held).collect();
         held.sort_unstable();
         assert_eq!(held, [33, 33, 34], "{store:?}");
     }

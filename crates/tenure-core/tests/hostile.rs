@@ -10,13 +10,15 @@ use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::time::Duration;
 use tenure_core::fleet::{
-    About, FleetCommand, FleetName, FleetNotice, Options, Planning, RequestId, UnitSpec, Worker, advance,
+    About, FleetCommand, FleetName, FleetNotice, FleetWorker, Options, Planning, RequestId, UnitSpec, advance,
 };
 use tenure_core::gc::Collector;
 use tenure_core::once::{History, Once, kept_until};
 use tenure_core::op::{Event, Listed, Write};
 use tenure_core::range::KeyRange;
-use tenure_core::section::{Portion, Section, SectionCommand, SectionLedger, SectionNotice, SectionSetup};
+use tenure_core::section::{
+    Portion, SectionCommand, SectionLedger, SectionMachine, SectionNotice, SectionSetup,
+};
 use tenure_core::semaphore::{Mode, SemaphoreLedger, Wish};
 use tenure_core::{
     Bugs, Command, Fence, Holder, HolderId, Identity, KeepAlive, Key, LeaseId, Metadata, MetadataPolicy,
@@ -61,7 +63,7 @@ fn fleet_goes_on(spoils: &[Spoil], lookers: usize) {
             page: 3,
             lookers,
         };
-        Worker::new(identity(index), Rules::default(), options).unwrap()
+        FleetWorker::new(identity(index), Rules::default(), options).unwrap()
     };
     let mut world = Hostile::new((0..3).map(worker).collect(), works, |_| {});
     for unit in ["u0", "u1", "u2", "u3", "u4"] {
@@ -87,7 +89,7 @@ fn fleet_goes_on(spoils: &[Spoil], lookers: usize) {
 
 fn section_goes_on(spoils: &[Spoil]) {
     let section = |index: usize| {
-        Section::new(SectionSetup {
+        SectionMachine::new(SectionSetup {
             key: section::key("s").unwrap(),
             holder: HolderId::new(format!("w{index}")).unwrap(),
             instance: index as u64 + 1,

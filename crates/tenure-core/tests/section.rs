@@ -8,7 +8,9 @@
 use crate::common::{TTL, WALL, now, tick};
 use crate::sections::*;
 use tenure_core::op::{Answer, Event, Machine, Outcome};
-use tenure_core::section::{FIELD, Section, SectionCommand, SectionNotice, Since, is_over, is_section};
+use tenure_core::section::{
+    FIELD, SectionCommand, SectionMachine, SectionNotice, Since, is_over, is_section,
+};
 use tenure_core::{Fence, LeaseId, Metadata, Nonce, Record, StoreError, Value, Wall};
 
 #[test]
@@ -161,7 +163,8 @@ fn s3_a_release_takes_out_nothing_but_its_own_entry() {
 fn a_dead_entry_is_collected_once_seen_for_its_duration_where_no_ages_are_told() {
     let (mut a, mut b, mut table) = (section("a", 1), section("b", 2), Table::default());
     run(&mut a, &mut table, 0, acquire(ONE, "0_10"));
-    let tries = |b: &mut Section, table: &mut Table, ms| run(b, table, ms, acquire(LeaseId(ms), "0_10")).0;
+    let tries =
+        |b: &mut SectionMachine, table: &mut Table, ms| run(b, table, ms, acquire(LeaseId(ms), "0_10")).0;
     assert_eq!(
         tries(&mut b, &mut table, 9_000),
         [nothing(LeaseId(9_000), 9_001)],

@@ -10,7 +10,9 @@ use crate::common::{BELIEF, TTL, now, tick};
 use crate::sections::*;
 use std::time::Duration;
 use tenure_core::op::{Answer, Event, Machine, Op, OpId, Outcome};
-use tenure_core::section::{Portion, Section, SectionCommand, SectionLedger, SectionNotice, SectionSetup};
+use tenure_core::section::{
+    Portion, SectionCommand, SectionLedger, SectionMachine, SectionNotice, SectionSetup,
+};
 use tenure_core::{Fence, LeaseId, Nonce, Record, StoreError, Stored, Tick, Version};
 
 fn failed(op: u64, error: StoreError) -> Event<SectionCommand> {
@@ -110,7 +112,7 @@ fn what_cannot_pass_is_told_to_each_as_they_asked() {
         a.step(now(0), acquire(ONE, "0_10"));
         a
     };
-    let told = |mut a: Section| a.step(now(5), foreign(1)).notices;
+    let told = |mut a: SectionMachine| a.step(now(5), foreign(1)).notices;
     let error = StoreError::foreign("not ours");
     assert_eq!(told(wanting()), [SectionNotice::Failed(ONE, error)]);
     let mut a = wanting();
@@ -287,7 +289,7 @@ fn a_lease_of_a_day_is_collected_after_a_day_however_often_others_write() {
     assert!(matches!(&notices[..], [SectionNotice::Obtained { fence: Some(_), .. }]), "{notices:?}");
 }
 
-fn with_room_for(most_bytes: usize) -> Section {
+fn with_room_for(most_bytes: usize) -> SectionMachine {
     let setup = SectionSetup {
         key: tenure_core::section::key("s").unwrap(),
         holder: tenure_core::HolderId::new("a").unwrap(),
@@ -296,7 +298,7 @@ fn with_room_for(most_bytes: usize) -> Section {
         most_parts: 1000,
         most_bytes,
     };
-    Section::new(setup)
+    SectionMachine::new(setup)
 }
 
 #[test]

@@ -5,7 +5,7 @@
 //! roster. The *board* is one small record. Its fence grows when the fleet has changed in a way that others should look into.
 //! No worker lists anything before that.
 //!
-//! [`Worker`] is the machine of one process in a fleet. It has a [`crate::Holder`] in it, and adds a look at the board in every third of a
+//! [`FleetWorker`] is the machine of one process in a fleet. It has a [`crate::Holder`] in it, and adds a look at the board in every third of a
 //! ttl. The planner lists everything when the board has changed, makes the [`plan`], and tells each worker its part. The other workers
 //! read their parts, and act on the units that they have or should have.
 
@@ -36,4 +36,4 @@ pub use plan_input::{PlanInput, PlanOwner, PlanWorker};
 pub use planning::{Planning, Role};
 pub use talk::{FleetCommand, FleetNotice, Options, Reason, RequestId, Summary, Taken};
 pub use unit::{Retry, Status, UnitSpec};
-pub use worker::Worker;
+pub use worker::FleetWorker;

@@ -47,7 +47,7 @@ impl Options {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
-/// What users ask of a [`Worker`](super::Worker).
+/// What users ask of a [`FleetWorker`](super::FleetWorker).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum FleetCommand {
     /// Take part.
@@ -215,7 +215,7 @@ pub struct Summary {
     pub damaged: Vec<(Key, StoreError)>,
 }
 
-/// What a [`Worker`](super::Worker) tells its users.
+/// What a [`FleetWorker`](super::FleetWorker) tells its users.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum FleetNotice {
     /// The unit is this worker's, as long as the session is believed in.

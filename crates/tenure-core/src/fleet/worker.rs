@@ -85,7 +85,7 @@ const OUTSIDE_HOLDER: u64 = 0x666c_6565_7466_6c65;
 
 /// The machine of one process in a fleet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Worker {
+pub struct FleetWorker {
     holder: Holder,
     options: Options,
     /// What it offers as far as the others can see.
@@ -144,7 +144,7 @@ pub struct Worker {
     io: Io,
 }
 
-impl Machine for Worker {
+impl Machine for FleetWorker {
     type Command = FleetCommand;
     type Notice = FleetNotice;
 
@@ -195,20 +195,20 @@ impl Machine for Worker {
     }
 }
 
-impl Worker {
+impl FleetWorker {
     /// A worker that takes part once it is told to join. The identity's session key is chosen here, and its metadata are
     /// fields for people.
     ///
     /// # Errors
     /// When the fleet's name and the holder's id make too long a key.
-    pub fn new(identity: Identity, rules: Rules, options: Options) -> Result<Worker, InvalidInput> {
+    pub fn new(identity: Identity, rules: Rules, options: Options) -> Result<FleetWorker, InvalidInput> {
         let me = options.fleet.worker(&identity.holder)?;
         let (fields, ttl) = (identity.about, identity.ttl);
         let nonces = Nonces::new(identity.instance ^ OUTSIDE_HOLDER);
         let mut about = options.about.compose(fields.clone());
         Digest::default().compose(&mut about);
         let identity = Identity { session: me.clone(), about, ..identity };
-        Ok(Worker {
+        Ok(FleetWorker {
             // The fleet's own listings see to that.
             holder: Holder::new(identity, Rules { audit: 0, ..rules }),
             board_key: options.fleet.board()?,

@@ -60,7 +60,7 @@ enum SectionInFlight {
 
 /// The machine of one section in one process.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Section {
+pub struct SectionMachine {
     setup: SectionSetup,
     nonces: Nonces,
     last_op: OpId,
@@ -74,7 +74,7 @@ pub struct Section {
     notices: Vec<SectionNotice>,
 }
 
-impl Machine for Section {
+impl Machine for SectionMachine {
     type Command = SectionCommand;
     type Notice = SectionNotice;
 
@@ -111,11 +111,11 @@ fn stopped() -> StoreError {
     StoreError::invalid("this section is being stopped; open it again")
 }
 
-impl Section {
+impl SectionMachine {
     /// A machine that has seen nothing yet.
     #[must_use]
-    pub fn new(setup: SectionSetup) -> Section {
-        Section {
+    pub fn new(setup: SectionSetup) -> SectionMachine {
+        SectionMachine {
             nonces: Nonces::new(setup.instance),
             setup,
             last_op: OpId(0),

@@ -8,7 +8,7 @@
 //! may collect the entry once it has stood for its full duration (see `watch`). Its fence is the record's at that write, which
 //! grows with each lease. If one write makes several leases, the fence grows by one for each.
 //!
-//! [`Section`] is the machine of one section in one process. All wishes of its users at a time go into one write.
+//! [`SectionMachine`] is the machine of one section in one process. All wishes of its users at a time go into one write.
 
 mod job;
 mod ledger;
@@ -17,7 +17,7 @@ mod since;
 mod watch;
 
 pub use ledger::{COVERED, Entry, FIELD, PREFIX, SectionLedger, is_cover, is_over, is_section, key};
-pub use machine::{Section, SectionSetup};
+pub use machine::{SectionMachine, SectionSetup};
 pub use since::Since;
 
 use crate::LeaseId;
@@ -35,7 +35,7 @@ pub enum Portion {
     All,
 }
 
-/// What users ask of a [`Section`].
+/// What users ask of a [`SectionMachine`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SectionCommand {
     /// Lease these ranges, as far as they can be had, for so long. Answered by `Obtained` or `Failed`.
@@ -68,7 +68,7 @@ impl SectionCommand {
     }
 }
 
-/// What a [`Section`] tells its users.
+/// What a [`SectionMachine`] tells its users.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum SectionNotice {
     /// What was obtained, perhaps nothing: then there is no fence and nothing to give up.

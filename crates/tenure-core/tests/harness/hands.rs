@@ -1,7 +1,7 @@
 //! What somebody does to records by hand, and who plans.
 
 use super::Harness;
-use tenure_core::fleet::{Worker, planner, standbys};
+use tenure_core::fleet::{FleetWorker, planner, standbys};
 use tenure_core::{Ask, Key, Letter, Nonce};
 
 impl Harness {
@@ -11,7 +11,7 @@ impl Harness {
     }
 
     /// The machines are taken out, and nothing happens any more.
-    pub fn take_machines(&mut self) -> Vec<Worker> {
+    pub fn take_machines(&mut self) -> Vec<FleetWorker> {
         self.queue.clear();
         std::mem::take(&mut self.posts).into_iter().map(|post| post.machine).collect()
     }

@@ -13,7 +13,7 @@ mod units;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tenure_core::fleet::{
-    About, FleetCommand, FleetName, FleetNotice, Options, Summary, UnitSpec, Worker, advance,
+    About, FleetCommand, FleetName, FleetNotice, FleetWorker, Options, Summary, UnitSpec, advance,
 };
 use tenure_core::op::{Answer, Event, Hint, Machine, Op, OpId};
 use tenure_core::{
@@ -66,7 +66,7 @@ enum Happens {
 }
 
 struct Post {
-    machine: Worker,
+    machine: FleetWorker,
     up: bool,
     valid: Tick,
     works: BTreeMap<LeaseId, Key>,
@@ -204,7 +204,7 @@ impl Harness {
             page: Options::PAGE,
             lookers: Options::LOOKERS,
         };
-        let machine = Worker::new(identity, Rules::default(), options).unwrap();
+        let machine = FleetWorker::new(identity, Rules::default(), options).unwrap();
         self.posts.push(Post {
             machine,
             up: true,

@@ -11,7 +11,7 @@ use super::common::{BELIEF, now, ttl};
 use tenure_core::op::{Answer, Event, Expect, Machine, Op, OpId, Outcome, Step};
 use tenure_core::range::RangeSet;
 use tenure_core::section::{
-    Entry, Portion, Section, SectionCommand, SectionLedger, SectionNotice, SectionSetup, key,
+    Entry, Portion, SectionCommand, SectionLedger, SectionMachine, SectionNotice, SectionSetup, key,
 };
 use tenure_core::{Fence, HolderId, LeaseId, Record, Rules, StoreError, Stored, Tick, Times};
 
@@ -22,8 +22,8 @@ pub fn set(text: &str) -> RangeSet {
     text.split_whitespace().map(|range| range.parse().unwrap()).collect()
 }
 
-pub fn section(name: &str, instance: u64) -> Section {
-    Section::new(SectionSetup {
+pub fn section(name: &str, instance: u64) -> SectionMachine {
+    SectionMachine::new(SectionSetup {
         key: key("s").unwrap(),
         holder: HolderId::new(name).unwrap(),
         instance,
@@ -77,7 +77,7 @@ impl Table {
 
 /// Steps until the machine wants nothing more, each operation taking 1 ms; answers what was told and how many there were.
 pub fn run(
-    machine: &mut Section,
+    machine: &mut SectionMachine,
     table: &mut Table,
     ms: u64,
     event: Event<SectionCommand>,
@@ -120,7 +120,7 @@ pub fn nothing(lease: LeaseId, asked_ms: u64) -> SectionNotice {
 }
 
 /// A machine that has sent the write of its first entry over a record that another made.
-pub fn midway() -> (Section, Table, Op) {
+pub fn midway() -> (SectionMachine, Table, Op) {
     let (mut a, mut b, mut table) = (section("a", 1), section("b", 2), Table::default());
     run(&mut b, &mut table, 0, acquire(ONE, "80_90"));
     let step = a.step(now(10), acquire(ONE, "0_100"));
@@ -135,7 +135,7 @@ pub fn unknown(op: u64) -> Event<SectionCommand> {
 
 /// The wake-up that the machine asked for.
 pub fn woken(
-    machine: &mut Section,
+    machine: &mut SectionMachine,
     table: &mut Table,
     step: &Step<SectionNotice>,
 ) -> (Vec<SectionNotice>, u64) {

@@ -162,7 +162,7 @@ impl World {
         }
         work.body = Body::Lapsed;
         let now = node.clock.held(t);
-        let session = node.machine.as_ref().and_then(tenure_core::fleet::Worker::session_fence);
+        let session = node.machine.as_ref().and_then(tenure_core::fleet::FleetWorker::session_fence);
         // What was withdrawn is not kept up any more: its time is what it was then.
         let until = work.until.unwrap_or(now.after(full));
         let lapse = UnitLapse { unit: work.unit.clone(), fence: work.fence, until, session };

@@ -32,7 +32,7 @@ pub(crate) use scenario::all as scenarios;
 use spoil::Spoil;
 use std::collections::BTreeMap;
 use telling::Doom;
-use tenure_core::fleet::{FleetName, FleetNotice, Worker};
+use tenure_core::fleet::{FleetName, FleetNotice, FleetWorker};
 use tenure_core::op::{Answer, Op};
 use tenure_core::{Fence, Key, Now, Record, StoreError, Tick, Ttl};
 use unfit::WorkerRefusal;
@@ -114,7 +114,7 @@ pub(crate) enum FleetDue {
 
 impl Scene for FleetScene {
     type Scenario = FleetScenario;
-    type Machine = Worker;
+    type Machine = FleetWorker;
     type Own = FleetNodeState;
     type Input = FleetCall;
     type Due = FleetDue;

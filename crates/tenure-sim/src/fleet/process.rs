@@ -3,7 +3,7 @@
 use super::node::FleetNodeState;
 use super::{FleetScene, World};
 use crate::kernel::NewProcess;
-use tenure_core::fleet::{About, Balance, FleetCommand, Options, Worker};
+use tenure_core::fleet::{About, Balance, FleetCommand, FleetWorker, Options};
 use tenure_core::{HolderId, Identity, Key, LeaseId, Metadata, Rules, Ttl};
 
 /// The label that some units need.
@@ -47,7 +47,7 @@ impl World {
             page: self.scenario.page,
             lookers: self.scenario.lookers,
         };
-        let machine = Worker::new(identity, rules, options).ok()?;
+        let machine = FleetWorker::new(identity, rules, options).ok()?;
         let own = &mut self.nodes[index].own;
         (own.ttl, own.leaving, own.doomed) = (ttl, false, false);
         Some(NewProcess { who, session, machine })

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tenure_core::op::{Answer, Op, Outcome, Step};
 use tenure_core::section::{
-    self, Entry, Section, SectionCommand, SectionLedger, SectionNotice, SectionSetup,
+    self, Entry, SectionCommand, SectionLedger, SectionMachine, SectionNotice, SectionSetup,
 };
 use tenure_core::{Fence, HolderId, Key, LeaseId, Nonce, Now, Rules, StoreError, Tick, Ttl};
 use users::{SectionActivity, SectionView};
@@ -86,7 +86,7 @@ pub(crate) enum SectionCall {
 
 impl Scene for SectionsScene {
     type Scenario = SectionScenario;
-    type Machine = Section;
+    type Machine = SectionMachine;
     type Own = SectionNodeState;
     type Input = SectionCall;
     type Due = SectionDue;
@@ -151,7 +151,7 @@ impl Scene for SectionsScene {
     ) -> Option<NewProcess<SectionsScene>> {
         let who = HolderId::new(format!("n{index}.{life}")).ok()?;
         let key = world.scene.key.clone();
-        let machine = Section::new(SectionSetup {
+        let machine = SectionMachine::new(SectionSetup {
             key: key.clone(),
             holder: who.clone(),
             instance,

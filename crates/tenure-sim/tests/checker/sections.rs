@@ -7,7 +7,7 @@ use std::time::Duration;
 use tenure_core::op::{Event, Machine, Step};
 use tenure_core::range::{KeyRange, RangeSet};
 use tenure_core::section::{
-    Portion, Section, SectionCommand, SectionLedger, SectionNotice, SectionSetup, key,
+    Portion, SectionCommand, SectionLedger, SectionMachine, SectionNotice, SectionSetup, key,
 };
 use tenure_core::{Bugs, Fence, HolderId, LeaseId, Rules, Tick, Ttl};
 
@@ -31,7 +31,7 @@ pub(crate) struct SectionScope {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SectionProcess {
-    machine: Option<Section>,
+    machine: Option<SectionMachine>,
     wake_at: Option<Tick>,
     /// Its lease, counted from 1, and whether it has no answer to that.
     lease: u64,
@@ -151,7 +151,7 @@ impl Model for SectionScope {
                 most_bytes: SectionLedger::MAX_BYTES,
             };
             state.processes.push(SectionProcess {
-                machine: Some(Section::new(setup)),
+                machine: Some(SectionMachine::new(setup)),
                 wake_at: None,
                 lease: 0,
                 waits: false,

@@ -14,7 +14,7 @@ use crate::ttl::{check_drift, checked_ttl};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure_core::fleet::{About, Balance, FleetCommand, Options, Worker as Machine};
+use tenure_core::fleet::{About, Balance, FleetCommand, FleetWorker, Options};
 use tenure_core::{Drift, HolderId, Identity, InvalidInput, Key, Metadata, Rules, Ttl};
 use tenure_store::Store;
 use tokio::runtime::Handle;
@@ -199,7 +199,7 @@ impl WorkerBuilder {
             lookers: Options::LOOKERS,
         };
         let belief = self.rules.drift.belief(ttl);
-        let machine = Machine::new(identity, self.rules, options)?;
+        let machine = FleetWorker::new(identity, self.rules, options)?;
         let (commands, receiver) = mpsc::unbounded_channel();
         let (listen, listening) = watch::channel(false);
         let home = Home::of(self.runtime, self.fleet.has_own_clock());

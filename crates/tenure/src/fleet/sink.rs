@@ -15,8 +15,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tenure_core::fleet::{
-    FleetCommand, FleetNotice, Planning, Reason, RequestId, Role, Summary, Uncovered, UnitSpec,
-    Worker as Machine,
+    FleetCommand, FleetNotice, FleetWorker, Planning, Reason, RequestId, Role, Summary, Uncovered, UnitSpec,
 };
 use tenure_core::time::millis;
 use tenure_core::{Fence, HolderId, Key, LeaseId, Loss, Metadata, StoreError, Tick};
@@ -56,7 +55,7 @@ impl Drop for WorkerSink {
     }
 }
 
-impl Sink<Machine> for WorkerSink {
+impl Sink<FleetWorker> for WorkerSink {
     fn tell(&mut self, notice: FleetNotice, commands: &mut Vec<FleetCommand>) -> ControlFlow<()> {
         let Some(inner) = self.inner.upgrade() else {
             // Nobody is left to do anything for a unit.

@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tenure_core::section::{self, SectionCommand, SectionSetup};
+use tenure_core::section::{self, SectionCommand, SectionMachine, SectionSetup};
 use tenure_core::{Clock, Drift, InvalidInput, Rules, Ttl};
 use tenure_store::{AnyStore, Store};
 use tokio::sync::{mpsc, watch};
@@ -148,7 +148,7 @@ impl SectionBuilder {
         let key = section::key(&self.name)?;
         let home = self.home.unwrap_or_else(|| Home::of(None, self.clock.is_some()));
         let clock = self.clock.unwrap_or_else(|| clock::system());
-        let machine = section::Section::new(SectionSetup {
+        let machine = SectionMachine::new(SectionSetup {
             key: key.clone(),
             holder: holder.clone(),
             // Its nonces must differ from those of every other machine, also of this process.

@@ -4,7 +4,7 @@ use super::shared::SharedSection;
 use crate::driver::Sink;
 use std::ops::ControlFlow;
 use std::sync::Weak;
-use tenure_core::section::{Section, SectionCommand, SectionNotice};
+use tenure_core::section::{SectionCommand, SectionMachine, SectionNotice};
 
 pub(super) struct SectionSink {
     pub(super) inner: Weak<SharedSection>,
@@ -19,7 +19,7 @@ impl Drop for SectionSink {
     }
 }
 
-impl Sink<Section> for SectionSink {
+impl Sink<SectionMachine> for SectionSink {
     fn tell(&mut self, notice: SectionNotice, commands: &mut Vec<SectionCommand>) -> ControlFlow<()> {
         let inner = self.inner.upgrade();
         let lease = match &notice {

@@ -1,7 +1,7 @@
 //! Acting on the plan for this worker's units. It claims free units planned for it, waits for units that another worker still has, and
 //! notes which of its own have to go. `drain` ends what is done for those, and `release` gives them up.
 
-use super::Worker;
+use super::FleetWorker;
 use super::asked::Asked;
 use super::claims::Claim;
 use super::listed::{Owner, Unit};
@@ -24,7 +24,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 type Target = Result<Key, Uncovered>;
 
-impl Worker {
+impl FleetWorker {
     /// Sets to work on a new plan.
     pub(super) fn follow_plan(
         &mut self,

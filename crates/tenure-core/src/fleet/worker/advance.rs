@@ -1,7 +1,7 @@
 //! Advancing the generation of the board. A worker that has changed something makes all workers look again. A worker that misses a renewal makes all look
 //! more often.
 
-use super::{InFlight, Worker};
+use super::{FleetWorker, InFlight};
 use crate::backoff::refusal::LastingRefusal;
 use crate::bugs::Bug;
 use crate::fleet::board;
@@ -32,7 +32,7 @@ impl Advance {
     }
 }
 
-impl Worker {
+impl FleetWorker {
     /// Whether an alarm stands. One that was raised long ago was a false one, and nobody looks more often for it any more.
     pub(super) fn is_alarmed(&self, now: Now) -> bool {
         self.look.alarmed.is_some_and(|since| now.held.since(since) < self.part(1) * 2)

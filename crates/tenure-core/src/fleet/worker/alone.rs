@@ -1,6 +1,6 @@
 //! A worker by itself, and its simulated surroundings in unit tests.
 
-use super::Worker;
+use super::FleetWorker;
 use super::asked::Asked;
 use super::listed::{Owner, Peer, Unit};
 use super::own::{Own, Stage};
@@ -52,7 +52,7 @@ pub(in crate::fleet) fn named(names: &[&str]) -> BTreeSet<String> {
 }
 
 /// The worker 0, of an interval of 16 s, with others.
-pub(in crate::fleet) fn worker(others: usize) -> Worker {
+pub(in crate::fleet) fn worker(others: usize) -> FleetWorker {
     let identity = Identity {
         holder: holder(0),
         session: Key::new("unset").unwrap(),
@@ -70,7 +70,7 @@ pub(in crate::fleet) fn worker(others: usize) -> Worker {
         page: 10,
         lookers: 16,
     };
-    let mut worker = Worker::new(identity, Rules::default(), options).unwrap();
+    let mut worker = FleetWorker::new(identity, Rules::default(), options).unwrap();
     for n in 1..=others {
         let about = About::default();
         let peer = Peer {
@@ -90,7 +90,7 @@ pub(in crate::fleet) fn worker(others: usize) -> Worker {
 }
 
 /// Has a unit, which is planned for the worker with this number.
-pub(super) fn has(worker: &mut Worker, n: usize, stage: Stage, transferee: Option<usize>) -> LeaseId {
+pub(super) fn has(worker: &mut FleetWorker, n: usize, stage: Stage, transferee: Option<usize>) -> LeaseId {
     let lease = worker.new_lease();
     let own = Own {
         lease,
@@ -117,7 +117,7 @@ pub(super) fn has(worker: &mut Worker, n: usize, stage: Stage, transferee: Optio
 }
 
 /// Claims a unit that nobody holds, and gets it.
-pub(super) fn gets(worker: &mut Worker, n: usize) -> LeaseId {
+pub(super) fn gets(worker: &mut FleetWorker, n: usize) -> LeaseId {
     worker.try_unit(at(1), unit(n), Some(vacant()));
     let (claim, write) = writes_unit(worker, n).unwrap();
     let won = Outcome::Won { version: write.record.version(), fence: write.record.fence };
@@ -126,14 +126,14 @@ pub(super) fn gets(worker: &mut Worker, n: usize) -> LeaseId {
 }
 
 /// What it has asked to be written into a unit's record since the last time.
-pub(super) fn writes_unit(worker: &mut Worker, n: usize) -> Option<(OpId, Write)> {
+pub(super) fn writes_unit(worker: &mut FleetWorker, n: usize) -> Option<(OpId, Write)> {
     asked(worker).into_iter().find_map(|request| match request.op {
         Op::Write(write) if write.key == unit(n) => Some((request.id, *write)),
         _ => None,
     })
 }
 
-pub(in crate::fleet) fn told(worker: &mut Worker) -> Vec<FleetNotice> {
+pub(in crate::fleet) fn told(worker: &mut FleetWorker) -> Vec<FleetNotice> {
     worker.step(at(0), Event::Wake).notices
 }
 
@@ -151,7 +151,7 @@ pub(in crate::fleet) fn vacant() -> Box<Stored> {
 }
 
 /// What it has asked of the store since the last time.
-pub(in crate::fleet) fn asked(worker: &mut Worker) -> Vec<Request> {
+pub(in crate::fleet) fn asked(worker: &mut FleetWorker) -> Vec<Request> {
     worker.step(at(0), Event::Wake).requests
 }
 
@@ -196,7 +196,7 @@ pub(in crate::fleet) fn myself() -> Attachment {
 }
 
 /// The worker 0 with so many others, for whom it plans, or the worker 1 does.
-pub(in crate::fleet) fn led(others: usize, plans: bool) -> Worker {
+pub(in crate::fleet) fn led(others: usize, plans: bool) -> FleetWorker {
     let mut worker = up();
     worker.peers = self::worker(others).peers;
     let other = Attachment { session: session(1), fence: Fence(7) };
@@ -211,7 +211,7 @@ pub(in crate::fleet) fn led(others: usize, plans: bool) -> Worker {
 }
 
 /// The worker 0, alone and with a session of the fence 5.
-pub(in crate::fleet) fn up() -> Worker {
+pub(in crate::fleet) fn up() -> FleetWorker {
     let mut worker = worker(0);
     let step = worker.step(at(1), Event::Command(FleetCommand::Join));
     let claims = |request: &&Request| matches!(&request.op, Op::Write(write) if write.key == session(0));
@@ -228,7 +228,7 @@ pub(in crate::fleet) fn up() -> Worker {
 
 /// Follows a plan of units, with their owners and the workers that they are planned for.
 pub(super) fn follow(
-    worker: &mut Worker,
+    worker: &mut FleetWorker,
     secs: u64,
     plan: Vec<(usize, Owner, Result<usize, Uncovered>)>,
 ) -> Summary {

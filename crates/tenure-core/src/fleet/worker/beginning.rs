@@ -1,6 +1,6 @@
 //! The beginning and the end of this worker's session.
 
-use super::Worker;
+use super::FleetWorker;
 use crate::fleet::talk::FleetNotice;
 use crate::values::error::{ErrorKind, StoreError};
 use crate::values::time::Now;
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 /// For so many ttls another process may have this worker's holder id without a word. It may have died, and this worker takes its place.
 const SUCCEEDS: u32 = 2;
 
-impl Worker {
+impl FleetWorker {
     /// A session that has begun, or ended, changes the roster.
     pub(super) fn follow_session(&mut self, now: Now) {
         let session = self.holder.session_fence();

@@ -1,6 +1,6 @@
 //! Dead sessions that were listed. Whoever plans ends them at once; other workers do so after a while, if nothing has come of that.
 
-use super::Worker;
+use super::FleetWorker;
 use crate::backoff::refusal::Refusals;
 use crate::values::key::Key;
 use crate::values::record::{Attachment, Stored};
@@ -26,7 +26,7 @@ impl Burials {
     }
 }
 
-impl Worker {
+impl FleetWorker {
     /// Ends the sessions of those who were listed as dead, if this worker plans. Others do so after a while, if nothing has come of it.
     pub(super) fn bury(&mut self, now: Now, dead: Vec<(Key, Stored)>, plans: bool) {
         let is_dead = |of: &Attachment| {
@@ -85,7 +85,7 @@ mod tests {
     fn the_dead_are_ended_at_once_by_whoever_plans_and_later_by_all() {
         let dead = [session(1), session(2)];
         let listed = || dead.clone().map(|key| (key, *vacant())).to_vec();
-        let ends = |worker: &Worker| dead.clone().map(|key| worker.io.is_fencing(&key));
+        let ends = |worker: &FleetWorker| dead.clone().map(|key| worker.io.is_fencing(&key));
         let mut worker = worker(0);
         assert_eq!(worker.burials.wake_at(), None);
         for _ in 0..2 {

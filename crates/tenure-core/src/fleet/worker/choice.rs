@@ -1,7 +1,7 @@
 //! Choosing another worker: for a unit that has failed, and for a unit that a user hands over by name. The planner knows the other
 //! workers; any other worker lists the roster first. One that the store does not let list chooses from those that it knows.
 
-use super::Worker;
+use super::FleetWorker;
 use super::own::Stage;
 use super::retry::MayStay;
 use crate::bugs::Bug;
@@ -29,7 +29,7 @@ pub(super) enum EndedUnit {
     Abandoned,
 }
 
-impl Worker {
+impl FleetWorker {
     /// This worker is done with a unit: another one is to have it.
     pub(super) fn choose(&mut self, now: Now, lease: LeaseId, request: RequestId, end: EndedUnit) {
         let Some((_, own)) = self.ending(lease, request) else { return };

@@ -1,7 +1,7 @@
 //! The claims that the plan asks for. Only a bounded number is under way at a time: the next plan may ask for others, and this worker
 //! would have to pass on the claims begun by then. Where the store refuses one because it has too much to do, it is made again after the others.
 
-use super::Worker;
+use super::FleetWorker;
 use super::congestion::CongestionWindow;
 use crate::fleet::seen::ListedRecord;
 use crate::fleet::talk::Reason;
@@ -64,7 +64,7 @@ impl Claims {
     }
 }
 
-impl Worker {
+impl FleetWorker {
     /// These are to be made from now on, but not what the store has just refused.
     pub(super) fn plan_claims(&mut self, now: Now, claims: VecDeque<Claim>) {
         let claims = self.without_refused(now, claims);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     /// Plans these, and begins what it may; the leases that are under way.
-    fn plans(worker: &mut Worker, units: impl Iterator<Item = usize>) -> Vec<LeaseId> {
+    fn plans(worker: &mut FleetWorker, units: impl Iterator<Item = usize>) -> Vec<LeaseId> {
         worker.claims.plan(units.map(claim).collect());
         worker.wake_claims(at(10));
         worker.claims.under_way.keys().copied().collect()
@@ -172,7 +172,7 @@ mod tests {
     }
 
     /// Claims a unit, whose claim is refused once this has been changed about it.
-    fn refused(seen: bool, change: impl FnOnce(&mut Worker)) -> Worker {
+    fn refused(seen: bool, change: impl FnOnce(&mut FleetWorker)) -> FleetWorker {
         let mut worker = up();
         worker.claims.plan([Claim { seen: claim(0).seen.filter(|_| seen), ..claim(0) }].into());
         worker.wake_claims(at(10));
@@ -183,7 +183,7 @@ mod tests {
         worker
     }
 
-    fn own(worker: &mut Worker) -> &mut Own {
+    fn own(worker: &mut FleetWorker) -> &mut Own {
         worker.own.get_mut(&unit(0)).unwrap()
     }
 

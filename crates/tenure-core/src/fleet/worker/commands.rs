@@ -1,6 +1,6 @@
 //! Users' orders to this worker, and the facts that it publishes about itself.
 
-use super::Worker;
+use super::FleetWorker;
 use super::asked::Change;
 use super::choice::EndedUnit;
 use super::own::{Own, Stage};
@@ -14,7 +14,7 @@ use crate::values::time::Now;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-impl Worker {
+impl FleetWorker {
     /// To users, a unit that rests here was given up.
     pub(super) fn command(&mut self, now: Now, command: FleetCommand) {
         let untold = |(_, own): &(Key, &mut Own)| own.stage == Stage::Held && !own.told;

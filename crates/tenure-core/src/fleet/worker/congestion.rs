@@ -4,7 +4,7 @@
 //! Between two pauses, one more may be under way for each answer, as in the slow start of TCP (Jacobson 1988). A run of few answers doubles
 //! the next pause, and one of many halves it: so however many workers there are, the store has capacity left most of the time.
 
-use super::Worker;
+use super::FleetWorker;
 use crate::bugs::Bug;
 use crate::values::error::{ErrorKind, StoreError};
 use crate::values::time::{Now, Tick};
@@ -68,7 +68,7 @@ impl CongestionWindow {
     }
 }
 
-impl Worker {
+impl FleetWorker {
     /// The first pause after a refusal.
     pub(super) fn refusal_pause(&self) -> Duration {
         self.part(64) + self.part(64) / 256 * u32::from(self.nonces.jitter())

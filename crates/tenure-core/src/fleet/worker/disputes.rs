@@ -5,7 +5,7 @@
 //! another *remainder* between the digest and the records. If one remainder is nothing, all is well. Otherwise it is a dispute, once the same
 //! remainder was there before the worker's last renewal. So units on the move hide no missed unit, and are not taken for missed.
 
-use super::Worker;
+use super::FleetWorker;
 use super::listed::{Owner, Peer};
 use super::listing::Listing;
 use crate::bugs::Bug;
@@ -105,7 +105,7 @@ impl Account {
     }
 }
 
-impl Worker {
+impl FleetWorker {
     /// Those who have something else than their units' records show, with a number that tells this dispute from others.
     pub(super) fn settle_disputes(&mut self, now: Now, listing: &Listing) -> Vec<(Key, u64)> {
         if self.has_bug(Bug::ForeignTenureIgnored) {

@@ -1,7 +1,7 @@
 //! Units that are planned for this worker, and that it could not get: another worker has them, or the store refuses them. It leaves each alone for
 //! a while.
 
-use super::Worker;
+use super::FleetWorker;
 use super::claims::Claim;
 use crate::backoff::refusal::Refusals;
 use crate::bugs::Bug;
@@ -81,7 +81,7 @@ impl Miss {
     }
 }
 
-impl Worker {
+impl FleetWorker {
     /// Somebody else has it. Whether that is right, time will tell.
     pub(super) fn missed(&mut self, now: Now, lease: LeaseId) {
         let was_hinted = self.own_of(lease).is_some_and(|(_, own)| own.hinted);
@@ -170,7 +170,7 @@ mod tests {
     use crate::values::error::StoreError;
 
     /// Claims a unit that somebody else has. Whether it waits for that, when it lists again, and when all do.
-    fn misses(worker: &mut Worker, secs: u64) -> (bool, Option<u64>, Option<u64>) {
+    fn misses(worker: &mut FleetWorker, secs: u64) -> (bool, Option<u64>, Option<u64>) {
         (worker.advance, worker.doubts.list_at) = (Advance::Idle, None);
         worker.try_unit(at(secs), unit(0), None);
         let lease = worker.own[&unit(0)].lease;
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(worker.advance, Advance::Idle);
         worker.wake_doubts(at(132));
         assert_eq!((worker.advance.wake_at(), worker.doubts.wake_at()), (Some(at(132).held), None));
-        let others = |worker: &mut Worker, at_rest| worker.doubts.keep(|_| false, |_| at_rest);
+        let others = |worker: &mut FleetWorker, at_rest| worker.doubts.keep(|_| false, |_| at_rest);
         for was_got in [true, false] {
             others(&mut worker, true);
             misses(&mut worker, 1000);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     /// Claims a unit, which the store refuses. When it lists again, in seconds.
-    fn is_refused(worker: &mut Worker, secs: u64) -> u64 {
+    fn is_refused(worker: &mut FleetWorker, secs: u64) -> u64 {
         worker.doubts.list_at = None;
         worker.try_unit(at(secs), unit(0), None);
         let lease = worker.own[&unit(0)].lease;

@@ -1,6 +1,6 @@
 //! Draining: the user is asked to end what is done for a unit that has to go, by the plan or on request.
 
-use super::Worker;
+use super::FleetWorker;
 use super::own::{Own, Stage};
 use crate::bugs::Bug;
 use crate::fleet::talk::{FleetNotice, Reason};
@@ -19,7 +19,7 @@ pub(super) struct Drains {
     pub(super) began: Tick,
 }
 
-impl Worker {
+impl FleetWorker {
     /// How many units have to go, as soon as those who are to have them could hear of it, so that nothing lies idle.
     pub(super) fn drain_what_goes(&mut self, now: Now) -> usize {
         let goes = self.own.values().filter(|own| own.stage == Stage::Held && own.goes.is_some()).count();

@@ -4,7 +4,7 @@
 mod following;
 mod reading;
 
-use super::{InFlight, Worker};
+use super::{FleetWorker, InFlight};
 use crate::bugs::Bug;
 use crate::fleet::board::ToldPlan;
 use crate::fleet::part::Part;
@@ -73,7 +73,7 @@ impl Hearing {
     }
 }
 
-impl Worker {
+impl FleetWorker {
     /// The last plan that the board tells of, unless it was heard.
     fn news(&self) -> Option<(&Attachment, &ToldPlan)> {
         let mark = self.board.as_ref()?.plan.as_ref()?;

@@ -3,7 +3,7 @@
 
 use super::advance::Advance;
 use super::unfit::Unfit;
-use super::{InFlight, Worker};
+use super::{FleetWorker, InFlight};
 use crate::bugs::Bug;
 use crate::fleet::board::{self, ToldPlan};
 use crate::fleet::planning::{Planning, Role};
@@ -30,7 +30,7 @@ pub(super) struct Lead {
     pub(super) unfit: Unfit,
 }
 
-impl Worker {
+impl FleetWorker {
     /// Whether this worker is to take the planner's place.
     pub(super) fn is_standby(&self) -> bool {
         let is_named = self.board.as_ref().is_some_and(|board| board.standbys.contains(self.holder.id()));

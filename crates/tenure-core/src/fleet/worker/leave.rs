@@ -1,6 +1,6 @@
 //! The end of a worker that leaves in good order.
 
-use super::Worker;
+use super::FleetWorker;
 use super::advance::Advance;
 use super::own::{Own, Stage};
 use crate::backoff::refusal::LastingRefusal;
@@ -8,7 +8,7 @@ use crate::fleet::talk::Reason;
 use crate::holder::command::Command;
 use crate::values::time::{Now, Tick};
 
-impl Worker {
+impl FleetWorker {
     /// Its session was withdrawn, and is not renewed any more: nobody would hear that it leaves. So all drains at once, and what has ended in time
     /// is given up while the session is still believed in.
     pub(super) fn leave_at_once(&mut self, now: Now) {

@@ -1,7 +1,7 @@
 //! Letters to other workers, in their sessions' records, which they renew anyway. So a worker reads its letter within an interval, and no
 //! other worker reads anything. A letter says that a unit was passed on to the worker, or that its part of the plan is new.
 
-use super::{InFlight, Worker};
+use super::{FleetWorker, InFlight};
 use crate::bugs::Bug;
 use crate::op::{Answer, Expect, Op, Outcome, Write};
 use crate::values::error::StoreError;
@@ -48,7 +48,7 @@ impl Letters {
     }
 }
 
-impl Worker {
+impl FleetWorker {
     /// Tells the worker with this session that a unit was passed on to it.
     pub(super) fn tell_of_unit(&mut self, now: Now, unit: Key, session: Key) {
         if self.has_bug(Bug::TransfereeUntold) {

@@ -6,7 +6,7 @@ mod page;
 mod plan;
 
 use super::listed::{Owner, Peer, Unit};
-use super::{InFlight, Worker};
+use super::{FleetWorker, InFlight};
 use crate::bugs::Bug;
 use crate::fleet::plan::Uncovered;
 use crate::fleet::sorted::Sorted;
@@ -68,7 +68,7 @@ pub(super) struct Listing {
     young: BTreeSet<Key>,
 }
 
-impl Worker {
+impl FleetWorker {
     pub(super) fn listing_wake_at(&self) -> Option<Tick> {
         self.session_fence()?;
         match &self.listing {

@@ -10,7 +10,7 @@ mod turns;
 use self::turns::AwaitedTurns;
 use super::own::Stage;
 use super::watch::Watch;
-use super::{InFlight, Worker};
+use super::{FleetWorker, InFlight};
 use crate::bugs::Bug;
 use crate::fleet::board::{self, SeenBoard};
 use crate::fleet::talk::FleetNotice;
@@ -63,7 +63,7 @@ impl Look {
     }
 }
 
-impl Worker {
+impl FleetWorker {
     /// A hint from the store.
     pub(super) fn hint(&mut self, now: Now, hint: &Hint) {
         match hint.key() {

@@ -5,7 +5,7 @@
 //! meanwhile, and that record may have been deleted, too. So each worker waits for itself.
 
 use super::listed::{Owner, Unit};
-use super::{InFlight, Worker};
+use super::{FleetWorker, InFlight};
 use crate::bugs::Bug;
 use crate::fleet::sorted::Sorted;
 use crate::fleet::talk::FleetNotice;
@@ -17,7 +17,7 @@ use crate::values::record::Attachment;
 use crate::values::time::{Now, Tick, Ttl};
 use std::collections::BTreeMap;
 
-impl Worker {
+impl FleetWorker {
     /// What was listed as missing may have begun after the roster was listed, so that proves nothing yet: a read does.
     pub(super) fn settle_missing(&mut self, now: Now, units: &mut Sorted<Unit>) {
         let holder = &self.holder;
@@ -107,7 +107,7 @@ mod tests {
     }
 
     /// How many sessions are asked after then, and how many units can be had.
-    fn settles(worker: &mut Worker, secs: u64) -> (usize, usize) {
+    fn settles(worker: &mut FleetWorker, secs: u64) -> (usize, usize) {
         let mut units = units();
         worker.settle_missing(at(secs), &mut units);
         let free = units.values().filter(|unit| matches!(unit.owner, Owner::LongMissing(_))).count();

@@ -1,6 +1,6 @@
 //! A unit that this worker has, claims, or is giving up.
 
-use super::Worker;
+use super::FleetWorker;
 use super::asked::Asked;
 use crate::fleet::digest::Digest;
 use crate::fleet::talk::{Reason, Taken};
@@ -138,7 +138,7 @@ impl OwnUnits {
     }
 }
 
-impl Worker {
+impl FleetWorker {
     pub(super) fn own_of(&mut self, lease: LeaseId) -> Option<(Key, &mut Own)> {
         let key = self.units.get(&lease)?.clone();
         let own = self.own.get_mut(&key)?;

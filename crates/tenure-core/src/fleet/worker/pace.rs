@@ -2,7 +2,7 @@
 //! that of the worker that happens to watch it. Where ttls differ by more than eight, a 24th of the watcher's own ttl is added
 //! (docs/promises.md, *Cases that take longer*).
 
-use super::Worker;
+use super::FleetWorker;
 use crate::backoff::MOMENT;
 use crate::values::error::StoreError;
 use crate::values::time::Ttl;
@@ -37,7 +37,7 @@ impl Pace {
     }
 }
 
-impl Worker {
+impl FleetWorker {
     /// A part of the ttl that this worker reacts by.
     pub(super) fn part(&self, n: u32) -> Duration {
         self.pace.quick / n

@@ -1,6 +1,6 @@
 //! The end of a unit's tenure here: it is given up, passed on to another worker, or lost.
 
-use super::Worker;
+use super::FleetWorker;
 use super::listed::Peer;
 use super::own::{Own, Stage};
 use crate::bugs::Bug;
@@ -16,7 +16,7 @@ use crate::values::metadata::Metadata;
 use crate::values::record::Attachment;
 use crate::values::time::Now;
 
-impl Worker {
+impl FleetWorker {
     pub(super) fn released(&mut self, now: Now, lease: LeaseId, ours: bool) {
         let Some((key, own)) = self.own_of(lease) else { return };
         let (told, is_done) = (own.told, own.spec.status == Status::Done);

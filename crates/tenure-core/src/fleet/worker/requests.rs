@@ -1,6 +1,6 @@
 //! Users' requests about their units: other fields, and their end. Each request has its own answer.
 
-use super::Worker;
+use super::FleetWorker;
 use super::asked::Change;
 use super::own::{Own, Stage};
 use crate::fleet::talk::{FleetNotice, RequestId};
@@ -13,7 +13,7 @@ use crate::values::key::Key;
 use crate::values::metadata::{Metadata, RESERVED};
 use crate::values::time::Now;
 
-impl Worker {
+impl FleetWorker {
     pub(super) fn change(&mut self, now: Now, lease: LeaseId, change: Change) {
         let Some((_, own)) = self.own_of(lease) else {
             return self.tell(FleetNotice::Lost(lease, Loss::Released));

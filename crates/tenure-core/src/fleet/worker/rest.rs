@@ -2,7 +2,7 @@
 //! concerns it. Some worker has to see a dead planner even if the standbys are dead, too. So in each interval some resting workers look,
 //! and each of them goes on until it has seen the planner renew.
 
-use super::Worker;
+use super::FleetWorker;
 use super::advance::Advance;
 use super::own::Stage;
 use crate::bugs::Bug;
@@ -32,7 +32,7 @@ impl Rest {
     }
 }
 
-impl Worker {
+impl FleetWorker {
     /// In how many intervals each of so many workers is to look once, so that enough of them look in each.
     pub(super) fn next_rest(&mut self, now: Now, workers: usize) -> u32 {
         let longest = 2 * self.board.as_ref().map_or(1, |board| board::rest(&board.stored.record));

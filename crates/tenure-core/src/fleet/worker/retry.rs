@@ -5,7 +5,7 @@
 //! it is, is tried there, goes on to the next worker, and rests there for twice as long. Only two workers know of it: the one that passes it
 //! on, and the next one, which gets a letter. No worker lists anything.
 
-use super::Worker;
+use super::FleetWorker;
 use super::asked::Asked;
 use super::listed::Peer;
 use super::own::Stage;
@@ -81,7 +81,7 @@ pub(super) enum MayStay {
     No,
 }
 
-impl Worker {
+impl FleetWorker {
     /// The unit's body may be at work for all that is known, though it does not believe in the unit any more. One that was to end has not failed.
     pub(super) fn abandon(&mut self, now: Now, lease: LeaseId) {
         match self.own_of(lease) {

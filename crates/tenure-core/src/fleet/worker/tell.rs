@@ -9,7 +9,7 @@ use self::writing::PartWrites;
 use super::disputes::Disputes;
 use super::listed::{Owner, Peer, Unit};
 use super::listing::Listing;
-use super::{InFlight, Worker};
+use super::{FleetWorker, InFlight};
 use crate::bugs::Bug;
 use crate::fleet::board::{self, SeenBoard, ToldPlan};
 use crate::fleet::digest::{Digest, spread};
@@ -74,7 +74,7 @@ impl Telling {
     }
 }
 
-impl Worker {
+impl FleetWorker {
     /// Tells the plan to those whose parts it changes.
     pub(super) fn tell_plan(
         &mut self,

@@ -1,7 +1,7 @@
 //! A planner that can't plan. It lives, but the store does not let it list, or tell others their parts. It gives its role up. It takes the
 //! role again only if no other worker does, and ever more seldom while that fails.
 
-use super::{InFlight, Worker};
+use super::{FleetWorker, InFlight};
 use crate::backoff::refusal::LastingRefusal;
 use crate::bugs::Bug;
 use crate::fleet::board;
@@ -52,7 +52,7 @@ impl Unfit {
     }
 }
 
-impl Worker {
+impl FleetWorker {
     /// Whether this worker may plan if nobody does.
     pub(super) fn may_plan(&self, now: Now) -> bool {
         let waits = self.lead.unfit.resigned.is_some_and(|(_, until)| now.held < until);
@@ -127,7 +127,7 @@ mod tests {
     use crate::values::fence::Version;
     use crate::values::key::HolderId;
 
-    fn board_write(worker: &mut Worker) -> Option<Write> {
+    fn board_write(worker: &mut FleetWorker) -> Option<Write> {
         let write = |op| if let Op::Write(write) = op { Some(*write) } else { None };
         asked(worker)
             .into_iter()
@@ -136,7 +136,7 @@ mod tests {
     }
 
     /// Fails to list from then on, until it gives its role up. When it may plan again, in seconds after that.
-    fn resigns(worker: &mut Worker, from: u64) -> u64 {
+    fn resigns(worker: &mut FleetWorker, from: u64) -> u64 {
         for secs in [from, from + 16, from + 47] {
             assert!(!worker.cannot_list(at(secs)), "{secs}");
         }

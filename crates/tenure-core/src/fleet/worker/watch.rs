@@ -5,7 +5,7 @@
 //! all sessions of a large fleet only while the planner is silent, and once in a long while: wall clocks may have been set meanwhile.
 
 use super::listed::Peer;
-use super::{InFlight, Worker};
+use super::{FleetWorker, InFlight};
 use crate::bugs::Bug;
 use crate::fleet::talk::FleetNotice;
 use crate::holder::failure_detector;
@@ -52,7 +52,7 @@ impl Watch {
     }
 }
 
-impl Worker {
+impl FleetWorker {
     /// The look is over, and whoever watches may look at all again.
     fn end_watch(&mut self) {
         self.look.under_way = false;

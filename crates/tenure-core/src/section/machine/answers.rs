@@ -1,7 +1,7 @@
 //! The meaning of a store's answers for a section.
 
 use super::plan::LedgerPlan;
-use super::{Section, SectionInFlight, SeenSection};
+use super::{SectionInFlight, SectionMachine, SeenSection};
 use crate::LeaseId;
 use crate::backoff::doubled;
 use crate::bugs::Bug;
@@ -17,7 +17,7 @@ use crate::values::record::Stored;
 use crate::values::time::{Now, Tick};
 use std::time::Duration;
 
-impl Section {
+impl SectionMachine {
     pub(super) fn answer(&mut self, now: Now, id: OpId, result: Result<Answer, StoreError>) {
         match (self.flight.take(), result) {
             (Some(SectionInFlight::Reading(op)), Ok(Answer::Read(current))) if op == id => {

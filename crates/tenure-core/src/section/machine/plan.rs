@@ -1,6 +1,6 @@
 //! The next write of a section: how it changes the record.
 
-use super::{Section, SectionInFlight, SeenSection};
+use super::{SectionInFlight, SectionMachine, SeenSection};
 use crate::LeaseId;
 use crate::bugs::Bug;
 use crate::op::{Expect, Op, OpId, Write};
@@ -38,7 +38,7 @@ struct RangeWish {
     is_fresh: bool,
 }
 
-impl Section {
+impl SectionMachine {
     /// Does the next thing, if there is something to do and nothing under way.
     pub(super) fn go_on(&mut self, now: Now) {
         // Nobody waits for what was refused before.

@@ -32,7 +32,7 @@ fn a_plan_is_summed_up_by_what_comes_and_what_goes() {
 fn only_what_is_planned_for_this_worker_is_in_doubt() {
     for (target, span) in [(Ok(0), 64), (Ok(1), 32), (Err(Uncovered::NoRoom), 32)] {
         let mut worker = worker(1);
-        let misses = |worker: &mut Worker, secs| {
+        let misses = |worker: &mut FleetWorker, secs| {
             worker.advance = Advance::Idle;
             worker.try_unit(at(secs), unit(0), None);
             worker.try_unit(at(secs), unit(0), None);

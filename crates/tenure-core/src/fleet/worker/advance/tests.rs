@@ -8,7 +8,7 @@ use crate::values::fence::Version;
 
 #[test]
 fn an_alarm_is_raised_where_it_helps() {
-    let alarms = |change: &dyn Fn(&mut Worker)| {
+    let alarms = |change: &dyn Fn(&mut FleetWorker)| {
         let mut worker = led(1, true);
         change(&mut worker);
         worker.raise_alarm(at(100));

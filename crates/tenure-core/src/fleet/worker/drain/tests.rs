@@ -114,8 +114,9 @@ fn what_somebody_asked_for_goes_whatever_is_planned_meanwhile() {
         let mut worker = worker(1);
         let lease = has(&mut worker, 0, Stage::Held, Some(0));
         worker.asked(at(100), lease, reason.clone());
-        let own =
-            |worker: &Worker| (worker.own[&unit(0)].transferee.clone(), worker.own[&unit(0)].goes.clone());
+        let own = |worker: &FleetWorker| {
+            (worker.own[&unit(0)].transferee.clone(), worker.own[&unit(0)].goes.clone())
+        };
         assert_eq!(own(&worker), (None, Some(reason.clone())));
         follow(&mut worker, 101, vec![(0, Owner::Worker(session(0)), Ok(0))]);
         assert_eq!(own(&worker), (None, Some(reason)), "the plan would have it stay");

@@ -5,7 +5,7 @@ use crate::fleet::part::{Part, Shows, Task};
 use crate::fleet::sorted::Sorted;
 use crate::fleet::talk::{FleetNotice, Reason, Summary};
 use crate::fleet::unit::{Status, UnitSpec};
-use crate::fleet::worker::Worker;
+use crate::fleet::worker::FleetWorker;
 use crate::fleet::worker::claims::Claim;
 use crate::fleet::worker::listed::{Owner, Peer, Unit};
 use crate::fleet::worker::own::Stage;
@@ -34,7 +34,7 @@ struct Followed {
     overtaken: BTreeSet<Key>,
 }
 
-impl Worker {
+impl FleetWorker {
     /// Sets to work on this worker's part of a plan. Whether a unit that it should have is another's by now.
     pub(super) fn follow_part(
         &mut self,

@@ -1,7 +1,7 @@
 //! Reading a part of a plan, and then the units that it is about, many at a time.
 
 use crate::fleet::part::Part;
-use crate::fleet::worker::{InFlight, Worker};
+use crate::fleet::worker::{FleetWorker, InFlight};
 use crate::op::{Freshness, Op};
 use crate::values::error::StoreError;
 use crate::values::key::Key;
@@ -28,7 +28,7 @@ pub(super) struct Reading {
     pub(super) answered: Tick,
 }
 
-impl Worker {
+impl FleetWorker {
     /// Reads the next units of a part, or those again whose read has failed; gives it back if all are read.
     pub(super) fn read_units(&mut self, mut reading: Box<Reading>) -> Option<Box<Reading>> {
         if reading.asked.is_empty() {

@@ -22,7 +22,7 @@ fn planner() -> Attachment {
 }
 
 /// The worker 0, whose board tells of this plan of the worker 1, for these workers or for too many to be named.
-fn news(worker: &mut Worker, number: u64, told: Option<&[usize]>) {
+fn news(worker: &mut FleetWorker, number: u64, told: Option<&[usize]>) {
     let told = told.map(|told| told.iter().map(|n| holder(*n)).collect());
     let mark = ToldPlan { number, told, counts: (3, 9), ttls: (ttl(), ttl()), rest: 1 };
     let seen = board_by(7, 1, &planner());
@@ -31,7 +31,7 @@ fn news(worker: &mut Worker, number: u64, told: Option<&[usize]>) {
 }
 
 /// Whether it reads its part, at the latest state.
-fn reads(worker: &mut Worker) -> bool {
+fn reads(worker: &mut FleetWorker) -> bool {
     worker.wake_hearing(at(100));
     let part = fleet().part(&holder(0)).unwrap();
     asked(worker).iter().any(|asked| asked.op == Op::ReadMany(vec![part.clone()], Freshness::Latest))
@@ -53,7 +53,7 @@ fn shows(id: u128, attachment: Option<Attachment>) -> Stored {
 }
 
 /// It hears of a plan that concerns it, with these tasks for units in these states, whose records show something, if they are read.
-fn hears(worker: &mut Worker, part: &Part, units: &[(Key, Stored)]) {
+fn hears(worker: &mut FleetWorker, part: &Part, units: &[(Key, Stored)]) {
     news(worker, 5, Some(&[0]));
     worker.hearing = Hearing { heard: Some((planner(), 4)), ..Hearing::default() };
     assert!(reads(worker));
@@ -123,7 +123,7 @@ fn a_read_that_failed_is_made_again_and_a_part_that_cant_be_read_has_all_listed(
 }
 
 /// How many units it asks for, at this time.
-fn reads_units(worker: &mut Worker, secs: u64) -> Option<usize> {
+fn reads_units(worker: &mut FleetWorker, secs: u64) -> Option<usize> {
     worker.wake_hearing(at(secs));
     asked(worker).into_iter().find_map(|asked| match asked.op {
         Op::ReadMany(keys, Freshness::Latest) if fleet().unit_of(&keys[0]).is_some() => Some(keys.len()),

@@ -13,7 +13,7 @@ fn dead(n: usize, fence: u64) -> Attachment {
 }
 
 /// What the worker 1 is to the other after these looks at its session, each with its heartbeat, so many seconds after 100.
-fn watches(worker: &mut Worker, looks: &[(u64, u128)]) {
+fn watches(worker: &mut FleetWorker, looks: &[(u64, u128)]) {
     for (secs, heartbeat) in looks {
         worker.look.latest = true;
         let now = at(100 + secs);
@@ -124,7 +124,7 @@ fn whoever_sees_that_nobody_plans_does_so_itself() {
     assert_eq!(worker.advance.wake_at(), Some(at(111).held));
 }
 
-fn plannings(worker: &mut Worker) -> Vec<(Role, Planning)> {
+fn plannings(worker: &mut FleetWorker) -> Vec<(Role, Planning)> {
     let planning =
         |told| if let FleetNotice::Planning(role, what) = told { Some((role, *what)) } else { None };
     told(worker).into_iter().filter_map(planning).collect()

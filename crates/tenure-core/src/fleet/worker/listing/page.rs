@@ -10,7 +10,7 @@ use crate::fleet::part::Shows;
 use crate::fleet::plan::{JOINING, Uncovered};
 use crate::fleet::talk::FleetNotice;
 use crate::fleet::unit::UnitSpec;
-use crate::fleet::worker::Worker;
+use crate::fleet::worker::FleetWorker;
 use crate::fleet::worker::listed::{Owner, Peer, Unit};
 use crate::holder::failure_detector::HolderVerdict;
 use crate::op::{Answer, Listed};
@@ -19,7 +19,7 @@ use crate::values::key::{HolderId, Key};
 use crate::values::record::Stored;
 use crate::values::time::Now;
 
-impl Worker {
+impl FleetWorker {
     pub(in crate::fleet::worker) fn paged(
         &mut self,
         now: Now,

@@ -15,7 +15,7 @@ use crate::values::metadata::{Metadata, RESERVED, Value};
 use crate::values::record::{Attachment, Record};
 
 /// With a session, and at rest for long: it has listed what the board shows.
-fn rested() -> Worker {
+fn rested() -> FleetWorker {
     let mut worker = led(0, true);
     (worker.list_at, worker.relist_at) = (at(50).held, at(9000).held);
     (worker.advance, worker.listing, worker.doubts.list_at) = (Advance::Idle, None, None);
@@ -29,7 +29,7 @@ fn page(found: &[(Key, Stored)]) -> Result<Answer, StoreError> {
 }
 
 /// Lists these workers and units; what it then plans.
-fn lists(worker: &mut Worker, secs: u64, workers: &[(Key, Stored)], units: &[(Key, Stored)]) -> Summary {
+fn lists(worker: &mut FleetWorker, secs: u64, workers: &[(Key, Stored)], units: &[(Key, Stored)]) -> Summary {
     worker.doubts.list_at = Some(at(secs).held);
     worker.wake_listing(at(secs));
     worker.paged(at(secs), worker.lists, page(workers));
@@ -60,7 +60,7 @@ fn lives(n: usize, heartbeat: u128) -> (Key, Stored) {
 
 #[test]
 fn all_is_listed_when_something_may_be_new_and_else_when_it_is_time_for_that() {
-    let wakes = |change: &dyn Fn(&mut Worker)| {
+    let wakes = |change: &dyn Fn(&mut FleetWorker)| {
         let mut worker = rested();
         change(&mut worker);
         let wakes = worker.listing_wake_at().unwrap();
@@ -81,7 +81,7 @@ fn all_is_listed_when_something_may_be_new_and_else_when_it_is_time_for_that() {
 #[test]
 fn a_listing_goes_on_page_by_page_after_trouble_too_and_takes_no_others_pages() {
     let mut worker = rested();
-    let listings = |worker: &mut Worker| {
+    let listings = |worker: &mut FleetWorker| {
         let listing = |op| match op {
             Op::List { prefix, after, .. } => Some((prefix, after)),
             _ => None,
@@ -130,7 +130,7 @@ fn whoever_plans_lists_anew_about_ten_ttls_after_it_has_listed_all() {
 
 #[test]
 fn others_list_only_what_they_can_not_be_told() {
-    let wakes = |change: &dyn Fn(&mut Worker)| {
+    let wakes = |change: &dyn Fn(&mut FleetWorker)| {
         let mut worker = led(1, false);
         (worker.list_at, worker.relist_at) = (at(50).held, at(60).held);
         worker.listed = Some(Fence(6));
@@ -144,7 +144,7 @@ fn others_list_only_what_they_can_not_be_told() {
     assert_eq!(wakes(&|_| ()), (false, None));
     assert_eq!(wakes(&|worker| worker.list_again(at(70).held)), (false, None));
     assert_eq!(wakes(&|worker| worker.look.blind = true), (true, Some(Purpose::Own)));
-    let declines = |worker: &mut Worker| {
+    let declines = |worker: &mut FleetWorker| {
         let lease = has(worker, 0, crate::fleet::worker::own::Stage::Held, Some(0));
         worker.choose(at(10), lease, crate::fleet::RequestId(1), EndedUnit::Failed);
     };
@@ -157,7 +157,7 @@ fn c1_a_refusal_is_remembered_until_somebody_else_has_the_unit() {
     let again = |attachment: Option<Option<Attachment>>| {
         let mut worker = rested();
         worker.list_at = at(0).held;
-        let refused = |worker: &mut Worker, secs, units: &[(Key, Stored)]| {
+        let refused = |worker: &mut FleetWorker, secs, units: &[(Key, Stored)]| {
             lists(worker, secs, &[lives(1, 1)], units);
             worker.list_at = at(0).held;
             worker.awaited.clear();

@@ -10,7 +10,7 @@ use crate::values::fence::{Nonce, Version};
 use crate::values::record::{Attachment, Record};
 use std::collections::BTreeSet;
 
-fn looks_at(worker: &mut Worker) -> (Vec<Key>, Freshness) {
+fn looks_at(worker: &mut FleetWorker) -> (Vec<Key>, Freshness) {
     worker.look.next = at(100).held;
     worker.wake_look(at(100));
     match asked(worker).remove(0).op {
@@ -25,13 +25,13 @@ fn listed(found: Vec<(Key, Stored)>) -> Result<Answer, StoreError> {
 
 #[test]
 fn a_look_is_at_the_latest_state_if_anything_may_be_news() {
-    let freshness = |change: &dyn Fn(&mut Worker)| {
+    let freshness = |change: &dyn Fn(&mut FleetWorker)| {
         let mut worker = led(1, true);
         change(&mut worker);
         looks_at(&mut worker).1
     };
     assert_eq!(freshness(&|_| ()), Freshness::Recent);
-    let reasons: [&dyn Fn(&mut Worker); 9] = [
+    let reasons: [&dyn Fn(&mut FleetWorker); 9] = [
         &|worker| worker.look.closely = true,
         &|worker| worker.look.alarmed = Some(at(99).held),
         &|worker| worker.look.wary_until = at(101).held,
@@ -75,7 +75,7 @@ fn a_look_that_failed_is_repeated_as_close_as_it_was() {
 fn a_look_comes_at_its_time_and_not_while_another_is_under_way() {
     let mut worker = led(1, true);
     worker.look.next = at(100).held;
-    let looks = |worker: &mut Worker, secs| {
+    let looks = |worker: &mut FleetWorker, secs| {
         worker.wake_look(at(secs));
         asked(worker).len()
     };
@@ -109,7 +109,7 @@ fn awaited_units_are_looked_at_in_turn() {
 fn the_next_look_comes_the_sooner_the_more_there_is_to_see() {
     // An interval is 16 s, and a thirty-second of a ttl 1.5 s.
     for (push, close) in [(true, 4_000), (false, 1_500)] {
-        let pace = |change: &dyn Fn(&mut Worker)| {
+        let pace = |change: &dyn Fn(&mut FleetWorker)| {
             let mut worker = led(1, true);
             worker.options.push = push;
             change(&mut worker);
@@ -307,7 +307,7 @@ fn news_that_come_during_a_look_are_looked_at_after_it() {
 
 #[test]
 fn whoever_plans_or_stands_by_looks_at_all_once_an_interval_and_others_at_the_planner() {
-    let keys = |worker: &mut Worker| looks_at(worker).0.split_off(1);
+    let keys = |worker: &mut FleetWorker| looks_at(worker).0.split_off(1);
     let mut planner = led(3, true);
     assert_eq!(keys(&mut planner), [session(1), session(2), session(3)]);
     planner.look.under_way = false;

@@ -64,7 +64,7 @@ fn nothing_is_passed_to_who_leaves() {
 }
 
 /// Lets so many seconds go by, with all writes won. When it has written this unit.
-fn goes_on(worker: &mut Worker, secs: std::ops::Range<u64>, n: usize) -> Option<u64> {
+fn goes_on(worker: &mut FleetWorker, secs: std::ops::Range<u64>, n: usize) -> Option<u64> {
     for at_secs in secs {
         let mut asked = worker.step(at(at_secs), Event::Wake).requests;
         while let Some(Request { id, op, .. }) = asked.pop() {

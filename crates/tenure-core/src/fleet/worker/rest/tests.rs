@@ -16,7 +16,7 @@ fn mark(rest: u32, told: &[usize]) -> ToldPlan {
 }
 
 /// The worker 0, which knows so many others and a board that says how long they rest.
-fn by_board(others: usize, plans: bool, rest: u32) -> Worker {
+fn by_board(others: usize, plans: bool, rest: u32) -> FleetWorker {
     let mut worker = led(others, plans);
     let planner = if plans { myself() } else { Attachment { session: session(1), fence: Fence(7) } };
     let (seen, none) = (board_by(7, 1, &planner), BTreeSet::new());
@@ -28,7 +28,7 @@ fn by_board(others: usize, plans: bool, rest: u32) -> Worker {
 }
 
 /// In how many intervals of 16 s it looks again after looks that showed these heartbeats of the planner at these times.
-fn rests(worker: &mut Worker, beats: &[(u64, u128)]) -> u64 {
+fn rests(worker: &mut FleetWorker, beats: &[(u64, u128)]) -> u64 {
     for (secs, beat) in beats {
         worker.look.next = at(secs + 16).held;
         worker.rest_after(at(*secs), Some(&session_record(1, 7, *beat)));
@@ -73,7 +73,7 @@ fn who_has_not_seen_it_renew_goes_on_looking() {
 
 #[test]
 fn who_waits_for_something_goes_on_looking() {
-    let reasons: [&dyn Fn(&mut Worker); 8] = [
+    let reasons: [&dyn Fn(&mut FleetWorker); 8] = [
         &|worker| worker.awaited.extend([unit(0)]),
         &|worker| {
             has(worker, 0, Stage::Held, Some(1));
@@ -101,7 +101,7 @@ fn who_waits_for_something_goes_on_looking() {
 }
 
 /// Whose sessions it reads to leave a letter there.
-fn lettered(worker: &mut Worker, secs: u64, mark: &ToldPlan, standbys: &[usize]) -> Vec<usize> {
+fn lettered(worker: &mut FleetWorker, secs: u64, mark: &ToldPlan, standbys: &[usize]) -> Vec<usize> {
     worker.tell_those_who_rest(at(secs), mark, standbys.iter().map(|n| holder(*n)).collect());
     let asked = asked(worker);
     let reads = |n: &usize| asked.iter().any(|asked| asked.op == Op::Read(session(*n)));

@@ -52,7 +52,7 @@ fn those_come_next_who_may_have_it_in_the_order_of_their_turns() {
 }
 
 /// The worker 0 gives up a unit that has failed so often, with one other who hears letters or not.
-fn declined(failures: u32, letters: bool) -> (Worker, LeaseId) {
+fn declined(failures: u32, letters: bool) -> (FleetWorker, LeaseId) {
     let mut worker = worker(1);
     worker.peers.get_mut(&session(1)).unwrap().letters = letters;
     let lease = has(&mut worker, 0, Stage::Held, Some(0));

@@ -4,7 +4,7 @@
 
 use crate::bugs::Bug;
 use crate::fleet::part::{Part, Shows, Task};
-use crate::fleet::worker::Worker;
+use crate::fleet::worker::FleetWorker;
 use crate::fleet::worker::listed::Owner;
 use crate::fleet::worker::listing::Listing;
 use crate::values::fence::Fence;
@@ -51,7 +51,7 @@ impl Reminder {
     }
 }
 
-impl Worker {
+impl FleetWorker {
     /// Whether a worker is to be told of its part: it is another one than it was told before, or nothing has come of it for some time.
     pub(super) fn is_news(
         &mut self,

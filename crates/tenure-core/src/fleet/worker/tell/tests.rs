@@ -19,7 +19,7 @@ type Target = Option<Result<usize, Uncovered>>;
 type Targets = Sorted<Result<Key, Uncovered>>;
 
 /// The worker 0 plans for the workers 1 and 2; what has it listed, with these units, and their owners and targets.
-fn planned(worker: &Worker, units: Vec<(usize, Owner, Status, Target)>) -> (Listing, Targets) {
+fn planned(worker: &FleetWorker, units: Vec<(usize, Owner, Status, Target)>) -> (Listing, Targets) {
     let mut peers = worker.peers.clone();
     peers.insert(session(0), Peer { holder: holder(0), fence: Fence(5), ..peers[&session(1)].clone() });
     let mut listing = Listing::of_peers(peers);
@@ -44,7 +44,7 @@ fn standing(part: &Part) -> Stored {
 }
 
 /// Tells a plan, while the parts of those before stand as they were written; whom it concerns.
-fn tells(worker: &mut Worker, secs: u64, (listing, targets): &(Listing, Targets)) -> Vec<HolderId> {
+fn tells(worker: &mut FleetWorker, secs: u64, (listing, targets): &(Listing, Targets)) -> Vec<HolderId> {
     let mut listing = listing.clone();
     for (session, told) in &worker.telling.told {
         if let Some(wrote) = &told.wrote {
@@ -102,7 +102,7 @@ fn c1_a_part_that_stays_undone_is_told_ever_more_seldom() {
     let mut worker = led(2, true);
     let plan = planned(&worker, vec![(0, Owner::Nobody((*vacant()).into()), Status::Open, Some(Ok(1)))]);
     let ttl = worker.part(1).as_secs();
-    let told = |worker: &mut Worker| {
+    let told = |worker: &mut FleetWorker| {
         let halves = (0..200).filter(|n| !tells(worker, 100 + n * ttl / 2, &plan).is_empty());
         halves.map(|n| n as f64 / 2.0).collect::<Vec<_>>()
     };
@@ -146,7 +146,7 @@ fn c1_a_part_that_is_too_large_and_stays_undone_is_told_ever_more_seldom() {
     let many = |n: usize| (0..n).map(|n| (n, free(), Status::Open, Some(Ok(1)))).collect();
     let plan = planned(&worker, many(3_000));
     let ttl = worker.part(1).as_secs();
-    let told = |worker: &mut Worker| {
+    let told = |worker: &mut FleetWorker| {
         (0..20).filter(|n| !tells(worker, 100 + n * ttl, &plan).is_empty()).collect::<Vec<_>>()
     };
     assert_eq!(told(&mut worker), [0, 1, 3, 7, 15]);
@@ -180,7 +180,7 @@ fn whoever_has_done_its_part_or_is_doing_it_is_not_told_again() {
 #[test]
 fn a_new_planner_goes_by_what_stands_there() {
     let open = Status::Open;
-    let plan = |worker: &Worker, stands: Option<Nonce>| {
+    let plan = |worker: &FleetWorker, stands: Option<Nonce>| {
         let mut plan = planned(worker, vec![(0, of(1), open, Some(Ok(1)))]);
         if let Some(id) = stands {
             let former = Attachment { session: session(2), fence: Fence(7) };
@@ -296,7 +296,7 @@ fn who_could_not_give_its_role_up_lists_again() {
     assert_eq!(worker.doubts.list_at, Some(at(116).held));
 }
 
-fn writes(worker: &mut Worker) -> Vec<Write> {
+fn writes(worker: &mut FleetWorker) -> Vec<Write> {
     let write = |request: Request| if let Op::Write(write) = request.op { Some(*write) } else { None };
     asked(worker).into_iter().filter_map(write).collect()
 }

@@ -4,7 +4,7 @@
 use crate::fleet::part::Part;
 use crate::fleet::talk::FleetNotice;
 use crate::fleet::worker::congestion::CongestionWindow;
-use crate::fleet::worker::{InFlight, Worker};
+use crate::fleet::worker::{FleetWorker, InFlight};
 use crate::op::{Answer, Expect, Op, Outcome, Write};
 use crate::values::error::{ErrorKind, StoreError};
 use crate::values::fence::{Fence, Nonce};
@@ -155,7 +155,7 @@ impl PartWrites {
     }
 }
 
-impl Worker {
+impl FleetWorker {
     /// Sends what parts it may.
     pub(in crate::fleet::worker) fn wake_telling(&mut self, now: Now) {
         while let Some(write) = self.telling.writing.next(now) {

@@ -12,14 +12,14 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// The worker 0 plans for so many others.
-fn planner(others: usize) -> Worker {
+fn planner(others: usize) -> FleetWorker {
     let mut worker = led(others, true);
     worker.look.wary_until = Tick(0);
     worker
 }
 
 /// What it asks, by the keys of a look or where a page begins.
-fn asks(worker: &mut Worker) -> Vec<Result<Vec<Key>, Option<Key>>> {
+fn asks(worker: &mut FleetWorker) -> Vec<Result<Vec<Key>, Option<Key>>> {
     let at_once = worker.watched_at_once();
     let requests = asked(worker).into_iter().filter_map(|request| match request.op {
         Op::ReadMany(keys, _) => Some(Ok(keys)),
@@ -34,7 +34,7 @@ fn asks(worker: &mut Worker) -> Vec<Result<Vec<Key>, Option<Key>>> {
 }
 
 /// Looks, and is shown the board as it was.
-fn looks(worker: &mut Worker, secs: u64) -> Vec<Key> {
+fn looks(worker: &mut FleetWorker, secs: u64) -> Vec<Key> {
     worker.look.next = at(secs).held;
     worker.wake_look(at(secs));
     let keys = asks(worker).remove(0).unwrap();
@@ -64,7 +64,7 @@ fn page(limit: usize, after: Option<&Key>, there: impl Fn(usize) -> bool, heartb
 }
 
 /// Reads all pages, of the sessions that are there. How many those were.
-fn reads_pages(worker: &mut Worker, secs: u64, there: impl Fn(usize) -> bool, heartbeat: u128) -> usize {
+fn reads_pages(worker: &mut FleetWorker, secs: u64, there: impl Fn(usize) -> bool, heartbeat: u128) -> usize {
     let mut pages = 0;
     while let Some(Err(after)) = asks(worker).first() {
         pages += 1;
@@ -169,7 +169,7 @@ fn whoever_plans_no_more_asks_for_no_further_page_and_looks_again_if_there_was_a
 }
 
 /// The worker 0 stands by in a fleet of so many others, of whom the worker 1 plans, on a store whose ages fall short by up to so much.
-fn standby(others: usize, age_error: Option<Duration>) -> Worker {
+fn standby(others: usize, age_error: Option<Duration>) -> FleetWorker {
     let mut worker = led(others, false);
     worker.options.age_error = age_error;
     let mark =
@@ -185,7 +185,7 @@ fn standby(others: usize, age_error: Option<Duration>) -> Worker {
 
 /// What the look of one who stands by is at beside the board and the planner, and how many pages it reads. All sessions were renewed two
 /// seconds ago, or the planner's at that time; and the wall clocks of some are an hour ahead.
-fn stands_by(worker: &mut Worker, secs: u64, planner: u64, ahead: &[usize]) -> (Vec<usize>, usize) {
+fn stands_by(worker: &mut FleetWorker, secs: u64, planner: u64, ahead: &[usize]) -> (Vec<usize>, usize) {
     let shown = |n: usize, fence: u64| {
         let renewed = if n == 1 { planner } else { secs - 2 };
         let mut stored = session_record(n, fence, u128::from(renewed));
