@@ -43,12 +43,10 @@ pub(crate) async fn elect(url: &Url, mut plan: config::ElectConfig) -> Result<u8
     let leases = leases.store_patience(Duration::MAX).start()?;
     let following = match on_change {
         Some(command) => {
-            let watch = LeaderWatch::start(&leases, &term.key, &outage, (None, term.ttl))?;
+            let watch = LeaderWatch::start(&leases, &term.key, &outage, term.ttl)?;
             let hook = Hook::start(command, term.key.clone(), leases.holder().as_str().to_owned())?;
-            Some(hook.follow(watch, |leader| {
-                let leader = leader.as_ref()?;
-                Some(LeaderInfo { id: leader.holder.as_str().to_owned(), fence: Some(leader.fence) })
-            }))
+            let (ours, key) = (leases.clone(), term.key.clone());
+            Some(hook.follow(watch, move |seen| LeaderInfo::of(&ours, &key, seen.as_ref())))
         }
         None => None,
     };

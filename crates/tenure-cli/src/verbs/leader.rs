@@ -81,7 +81,7 @@ async fn follow(url: &Url, key: &Key, as_json: bool) -> Result<u8, Failure> {
     let (outage, file) = (Outage::new(true), url.watch());
     let leases = &Leases::builder(outage.watch(store)).clock(clock).start()?;
     let mut last = signals.unless(present(leases, key)).await??;
-    let mut watch = LeaderWatch::start(leases, key, &outage, (last.clone(), BELIEVED))?;
+    let mut watch = LeaderWatch::start(leases, key, &outage, BELIEVED)?.knowing(last.clone());
     print(leases, key, last.as_ref(), as_json)?;
     let gone = file.gone(super::GONE);
     tokio::pin!(gone);

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
-use tenure::{Fence, Key, Latest};
+use tenure::election::Leader;
+use tenure::{Fence, Key, Latest, Leases};
 use tokio::sync::watch;
 
 /// Who leads, as the hook is told.
@@ -18,6 +19,18 @@ pub(crate) struct LeaderInfo {
     pub(crate) id: String,
     /// None where the layout has no fences.
     pub(crate) fence: Option<Fence>,
+}
+
+impl LeaderInfo {
+    /// This process if it leads, and else whoever was seen to. A lease is renewed by writes alone, so its holder leads on while it can read nothing.
+    pub(crate) fn of(leases: &Leases, key: &Key, seen: Option<&Leader>) -> Option<LeaderInfo> {
+        let own = leases.held().into_iter().find(|(held, _)| held == key).map(|(_, fence)| fence);
+        let (holder, fence) = match own {
+            Some(fence) => (leases.holder(), fence),
+            None => seen.map(|leader| (&leader.holder, leader.fence))?,
+        };
+        Some(LeaderInfo { id: holder.as_str().to_owned(), fence: Some(fence) })
+    }
 }
 
 /// Runs the hook, once at a time, in a thread of its own: it must not hold up the candidate. When this is dropped, one that
@@ -160,4 +173,22 @@ fn run(
         leader.and_then(|leader| leader.fence).map_or_else(String::new, |fence| fence.to_string()),
     );
     hooks::run(hook.env("TENURE_ROLE", role), is_over)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: who leads knows it without reading it, and no longer than it leads.
+    use super::*;
+
+    #[tokio::test]
+    async fn a_leader_that_can_not_read_is_told_that_it_leads() {
+        let leases = Leases::new(tenure::memory()).unwrap();
+        let guard = leases.acquire("k").await.unwrap();
+        let key = guard.key().clone();
+        let own = LeaderInfo { id: leases.holder().as_str().to_owned(), fence: Some(guard.fence()) };
+        assert_eq!(LeaderInfo::of(&leases, &key, None), Some(own));
+        assert_eq!(LeaderInfo::of(&leases, &Key::new("other").unwrap(), None), None);
+        guard.release().await;
+        assert_eq!(LeaderInfo::of(&leases, &key, None), None);
+    }
 }

@@ -1,4 +1,4 @@
-//! Who leads, for those who only look. A leader that nobody can see for a ttl counts as none.
+//! Who leads, for those who only look. A leader that nobody can see for a ttl counts as none, and what was seen before is forgotten.
 
 use super::hook::Changes;
 use crate::exit::Failure;
@@ -6,43 +6,74 @@ use crate::supervise::outage::Outage;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::election::{Leader, Observer, Status};
-use tenure::{Key, Latest, Leases};
+use tenure::{InvalidInput, Key, Latest, Leases};
 
 /// An election that is observed.
 pub(crate) struct LeaderWatch {
-    changes: Latest<Status>,
-    /// Who led before the observer has seen anything; the outer none once it has.
-    known: Option<Option<Leader>>,
-    outage: Arc<Outage>,
-    ttl: Duration,
+    leases: Leases,
+    key: Key,
     /// The observation ends with it.
-    _observer: Observer,
+    observer: Observer,
+    changes: Latest<Status>,
+    /// Who led before the observer has seen anything, if somebody has looked already.
+    known: Option<Leader>,
+    outage: Arc<Outage>,
+    /// For how long a leader is believed in while nothing can be read.
+    ttl: Duration,
+    /// Nothing could be read for a ttl.
+    is_blind: bool,
 }
 
 impl LeaderWatch {
-    /// `known`: who leads, if somebody has looked already. `ttl`: for how long a leader is believed in while nothing can be read.
     pub(crate) fn start(
         leases: &Leases,
         key: &Key,
         outage: &Arc<Outage>,
-        (known, ttl): (Option<Leader>, Duration),
+        ttl: Duration,
     ) -> Result<LeaderWatch, Failure> {
-        let observer = leases.candidate().key(key.as_str()).observe()?;
-        let (changes, outage) = (observer.changes(), Arc::clone(outage));
-        Ok(LeaderWatch { changes, known: Some(known), outage, ttl, _observer: observer })
+        let observer = observe(leases, key)?;
+        Ok(LeaderWatch {
+            leases: leases.clone(),
+            key: key.clone(),
+            changes: observer.changes(),
+            observer,
+            known: None,
+            outage: Arc::clone(outage),
+            ttl,
+            is_blind: false,
+        })
     }
+
+    /// Somebody has looked already, and knows who leads.
+    pub(crate) fn knowing(self, known: Option<Leader>) -> LeaderWatch {
+        LeaderWatch { known, ..self }
+    }
+
+    /// Another may lead by now. Only an observer that begins anew tells what it has seen since.
+    fn forget(&mut self) {
+        self.known = None;
+        // As at the start, where the key and the leases would do.
+        if let Ok(observer) = observe(&self.leases, &self.key) {
+            self.changes = observer.changes();
+            self.observer = observer;
+        }
+    }
+}
+
+fn observe(leases: &Leases, key: &Key) -> Result<Observer, InvalidInput> {
+    leases.candidate().key(key.as_str()).observe()
 }
 
 impl Changes for LeaderWatch {
     type Told = Option<Leader>;
 
     fn latest(&mut self) -> Option<Leader> {
-        let leader = match &self.known {
-            Some(known) => known.clone(),
-            None => self.changes.get_and_update().leader,
-        };
-        // It may have died since, and the observer goes by what it has read.
-        leader.filter(|_| self.outage.unread() < self.ttl)
+        let was_blind = std::mem::replace(&mut self.is_blind, self.outage.unread() >= self.ttl);
+        if self.is_blind && !was_blind {
+            self.forget();
+        }
+        let seen = self.changes.get_and_update().leader;
+        self.known.clone().or(seen).filter(|_| !self.is_blind)
     }
 
     async fn goes_on(&mut self) -> bool {
@@ -60,8 +91,8 @@ impl Changes for LeaderWatch {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: a leader is none while nothing can be read for a ttl, and is seen again after that; one that is known leads until the observer
-    //! has seen anything.
+    //! Plan: a leader is none while nothing can be read for a ttl, and is seen again after that, or whoever leads then; one that is known leads
+    //! until the observer has seen anything.
     use super::*;
     use tenure::AnyStore;
     use tenure_store::{Fault, FaultyStore};
@@ -84,11 +115,12 @@ mod tests {
         let leases =
             Leases::builder(outage.watch(AnyStore::new(store.clone()))).poll(TTL / 5).start().unwrap();
         let guard = leases.lock("k").ttl(Duration::from_secs(60)).acquire().await.unwrap();
-        let mut watch = LeaderWatch::start(&leases, guard.key(), &outage, (None, TTL)).unwrap();
+        let mut watch = LeaderWatch::start(&leases, guard.key(), &outage, TTL).unwrap();
         sees(&mut watch, true).await;
         // Somebody who knows of the leader begins to look, and has no answer yet.
         store.always(Fault::Held);
-        let mut slow = LeaderWatch::start(&leases, guard.key(), &outage, (watch.latest(), TTL)).unwrap();
+        let mut slow = LeaderWatch::start(&leases, guard.key(), &outage, TTL).unwrap();
+        slow = slow.knowing(watch.latest());
         for _ in 0..3 {
             assert!(slow.goes_on().await && slow.latest().is_some());
         }
@@ -97,5 +129,27 @@ mod tests {
         sees(&mut watch, false).await;
         store.always(Fault::None);
         sees(&mut watch, true).await;
+    }
+    #[tokio::test]
+    async fn who_led_before_an_outage_is_not_told_after_it_when_another_leads() {
+        let memory = tenure::memory();
+        let store = FaultyStore::new(memory.clone());
+        let outage = Outage::new(false);
+        let leases =
+            Leases::builder(outage.watch(AnyStore::new(store.clone()))).poll(TTL / 5).start().unwrap();
+        let elsewhere = Leases::new(memory).unwrap();
+        let first = elsewhere.acquire("k").await.unwrap();
+        let mut watch = LeaderWatch::start(&leases, first.key(), &outage, TTL).unwrap();
+        sees(&mut watch, true).await;
+        store.always(Fault::Refuse);
+        sees(&mut watch, false).await;
+        first.release().await;
+        let second = elsewhere.acquire("k").await.unwrap();
+        store.always(Fault::None);
+        // Something else can be read before the observer has looked again.
+        leases.peek("other").await.unwrap();
+        assert!(watch.latest().is_none_or(|leader| leader.fence == second.fence()));
+        sees(&mut watch, true).await;
+        assert_eq!(watch.latest().map(|leader| leader.fence), Some(second.fence()));
     }
 }
