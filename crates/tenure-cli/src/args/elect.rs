@@ -35,7 +35,7 @@ pub(crate) struct ElectArgs {
     pub(crate) grace: Duration,
     /// Run this by sh(1) whenever another leads, or nobody: with TENURE_KEY, TENURE_LEADER and TENURE_FENCE (empty
     /// while nobody leads), and TENURE_ROLE, which is "leader" or "standby". One runs at a time; of changes meanwhile,
-    /// the last one counts. Another leader counts as none once the store could not be read for a ttl. What it leaves running while CMD runs is ended with CMD
+    /// the last one counts. Another leader counts as none once the store could not be read for its ttl. What it leaves running while CMD runs is ended with CMD
     #[arg(long, value_name = "CMD")]
     pub(crate) on_change: Option<OsString>,
     /// Stop CMD when it has led for this long, with the whole grace period, and let another lead [default: any]
@@ -77,7 +77,7 @@ pub(crate) struct LeaderArgs {
     /// What is led
     pub(crate) key: OsString,
     /// Go on, and print a line whenever another leads, or nobody (-): the time, the leader, its fence. A leader counts as none once the store
-    /// could not be read for 10 s. If the file of the store is removed or replaced, the status is 69
+    /// could not be read for its ttl. If the file of the store is removed or replaced, the status is 69
     #[arg(long, short)]
     pub(crate) follow: bool,
     /// Print JSON: one document, or with --follow one in each line

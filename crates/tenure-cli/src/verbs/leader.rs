@@ -71,7 +71,7 @@ async fn present(leases: &Leases, key: &Key) -> Result<Option<Leader>, Failure> 
 }
 
 async fn follow(url: &Url, key: &Key, as_json: bool) -> Result<u8, Failure> {
-    /// For how long a leader is believed in that can't be seen: no ttl was typed.
+    /// For how long a leader is believed in that can't be seen, and whose ttl could not be read.
     const BELIEVED: Duration = Duration::from_secs(10);
     /// Between two looks at whether anybody reads this.
     const OFTEN: Duration = Duration::from_millis(500);
