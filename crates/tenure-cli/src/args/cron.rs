@@ -11,8 +11,8 @@ use std::time::Duration;
 /// they are scheduled for, in UTC, so clocks that differ do no harm: a host that is late finds that the tick has run. CMD runs once at
 /// most for each tick. If its host dies in the middle that tick is over, unless with --at-least-once. A tick that comes while an
 /// earlier one runs waits for that: until the next tick is due, or it is a minute late (with --missed run, however late; with --at-least-once,
-/// for ever). If the earlier one ends or is cut off by then, one of the hosts runs the last tick that is due. What is left out is a line on
-/// standard error.
+/// for ever). If the earlier one ends or is cut off by then, one of the hosts runs the last tick that is due. What is left out is told
+/// on standard error: beside a long run that is the first tick, then ever more seldom how many.
 ///
 /// What ran when, and how it ended, is in the record once/KEY: see `show`. An exit status of 0 is an end that is well. `cron` itself ends with 0 whatever
 /// became of its ticks: each failed one is a line on standard error.

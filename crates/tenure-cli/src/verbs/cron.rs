@@ -1,5 +1,6 @@
 //! `tenure cron`: one command at each tick of a schedule, once over all hosts.
 
+mod left_out;
 mod tick;
 
 use crate::config;
@@ -16,6 +17,7 @@ use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
 use crate::supervise::stopping::Why;
 use crate::supervise::will::Will;
+use left_out::LeftOut;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tenure::once::TickGuard;
@@ -37,7 +39,9 @@ pub(crate) async fn cron(url: &Url, mut plan: config::cron::CronConfig) -> Resul
     let outage = Outage::new(true);
     let (store, file) = (outage.watch(store), url.watch());
     let leases = Leases::builder(store).clock(clock).store_patience(Duration::MAX).start()?;
-    let result = ticks((url, &file), &leases, &plan, &outage, &mut signals).await;
+    let mut left_out = LeftOut::of(&plan.key);
+    let result = ticks((url, &file), &leases, &plan, &outage, &mut left_out, &mut signals).await;
+    left_out.end();
     signals.farewell(&result, plan.ttl, leases.stop()).await;
     result
 }
@@ -48,6 +52,7 @@ async fn ticks(
     leases: &Leases,
     plan: &config::cron::CronConfig,
     outage: &Outage,
+    left_out: &mut LeftOut<'_>,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
     let now = || leases.clock().now().wall;
@@ -75,11 +80,19 @@ async fn ticks(
         };
         let is_over = match start {
             TickStart::Here(guard) => {
+                left_out.end();
                 at(*guard, tick, url, leases, plan, outage, signals).await?;
                 tell_of_passed(tick, now(), plan);
                 true
             }
-            TickStart::NotHere => true,
+            TickStart::NotHere => {
+                left_out.end();
+                true
+            }
+            TickStart::Busy => {
+                left_out.add(tick);
+                true
+            }
             TickStart::NotYet => false,
         };
         if is_over {

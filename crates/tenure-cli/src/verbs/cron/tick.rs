@@ -29,6 +29,8 @@ pub(super) enum TickStart {
     Here(Box<TickGuard>),
     /// It ran, runs elsewhere, or is left out.
     NotHere,
+    /// It is left out, as an earlier one still runs.
+    Busy,
     /// The clock was set back, and it lies ahead again.
     NotYet,
 }
@@ -69,8 +71,7 @@ pub(super) async fn begun(
                 let patience = patience(tick, now(), plan);
                 // Who has just come may have met the host that begins this very tick. The next look tells.
                 if patience.is_zero() && busy.is_some() {
-                    output::note(format!("{key}: the tick {tick} is left out, as an earlier one still runs"));
-                    return Ok(TickStart::NotHere);
+                    return Ok(TickStart::Busy);
                 }
                 // The host of the earlier one may die.
                 let freed = busy.get_or_insert_with(|| KeyNews::of(leases, key));
