@@ -183,6 +183,11 @@ impl Url {
         matches!(self, Url::Service(url) if url.starts_with("dynamodb:"))
     }
 
+    /// Whether several hosts use it, each with a clock of its own.
+    pub(crate) fn is_of_hosts(&self) -> bool {
+        matches!(self, Url::Service(_))
+    }
+
     /// As it may be shown.
     pub(crate) fn shown(&self) -> String {
         match self {

@@ -150,7 +150,8 @@ pub(crate) struct GcArgs {
     /// Only records beginning with this
     #[arg(default_value = "")]
     pub(crate) prefix: OsString,
-    /// How long a record must have been left alone
+    /// How long a record must have been left alone. A host whose clock is behind by more than that may have lower fences than before,
+    /// so where several hosts use the store, a second is the least
     #[arg(long, value_name = "TIME", value_parser = span, default_value = "1d")]
     pub(crate) older_than: Duration,
     /// Also remove what sweeps have covered: one that is run again begins anew

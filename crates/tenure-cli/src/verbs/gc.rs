@@ -104,8 +104,22 @@ struct GcTally {
     damaged: usize,
 }
 
+/// Where a record goes, the next fence is its acquirer's wall clock: that must not be behind by the age at which records go.
+fn check_margin(url: &Url, typed: &args::GcArgs) -> Result<(), Failure> {
+    const LEAST: Duration = Duration::from_secs(1);
+    if typed.dry_run || typed.older_than >= LEAST || !url.is_of_hosts() {
+        return Ok(());
+    }
+    Err(Failure::usage(format!(
+        "--older-than {}: a host whose clock is behind by more than that would have lower fences than before; write {} or more",
+        brief(typed.older_than),
+        brief(LEAST)
+    )))
+}
+
 pub(crate) async fn gc(url: &Url, typed: &args::GcArgs) -> Result<u8, Failure> {
     let prefix = config::prefix(&typed.prefix)?;
+    check_margin(url, typed)?;
     let leases = if typed.dry_run { super::open_to_look(url).await? } else { super::open(url).await? };
     let mut collection = Collection::new(&leases, prefix, typed);
     if collection.has_to_watch() && !typed.dry_run && !typed.yes {

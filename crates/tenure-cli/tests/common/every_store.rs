@@ -366,12 +366,16 @@ pub fn what_stands_is_looked_at_and_put_right(place: &Remote) {
     assert_eq!((state("one"), state("two")), ("vacant".into(), "vacant".into()));
     // Where the store tells no ages, as etcd, records are watched.
     let is_watched = place.url.starts_with("etcd:");
-    let older_than = if is_watched { "10ms" } else { "0s" };
-    let found = done(&["gc", "--older-than", older_than, "--dry-run", "--json"]).json();
+    let found =
+        done(&["gc", "--older-than", if is_watched { "10ms" } else { "0s" }, "--dry-run", "--json"]).json();
     assert_eq!(found["removable"].as_array().map(|keys| keys.contains(&"one".into())), Some(true), "{found}");
-    let ran = done(&["gc", "--older-than", older_than, "--yes"]);
-    assert_eq!(ran.err.contains("tells no ages"), is_watched, "{ran:?}");
-    assert_eq!(place.run(&["show", "one"]).code, 66);
+    let refused = place.run(&["gc", "--older-than", "999ms", "--yes"]);
+    assert!(refused.code == 64 && refused.err.contains("write 1s or more"), "{refused:?}");
+    wait_until("what is older than a second to go", || {
+        let ran = done(&["gc", "--older-than", "1s", "--yes"]);
+        assert_eq!(ran.err.contains("tells no ages"), is_watched, "{ran:?}");
+        place.run(&["show", "one"]).code == 66
+    });
 }
 
 pub fn doctor_examines_the_store(place: &Remote) {
