@@ -1,7 +1,7 @@
 //! Commands of one `tenure work` that run side by side, and what each of them has started.
 //!
 //! Plan: a daemon without tenure's mark, which may be of several commands, outlives those that end before the last one of these, and no
-//! longer; what stands in a session with something marked is known; many slots.
+//! longer, and what it writes is no other command's; what stands in a session with something marked is known; many slots.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, Ran, is_alive, work};
@@ -56,6 +56,18 @@ fn s6_what_is_in_a_session_with_something_marked_is_ended_with_its_own_command()
     let ran = of_three(&bench, script);
     assert_eq!(ran.code, 0, "{ran:?}");
     assert!(ran.err.contains("a: CMD left ") && !ran.err.contains("or another"), "{ran:?}");
+}
+
+#[test]
+fn what_outlives_its_command_writes_into_no_other_commands_output() {
+    let bench = Bench::new();
+    bench.write(
+        "late",
+        "echo > up; until [ -e next ]; do /bin/sleep 0.01; done; echo late; echo > wrote; exec /bin/sleep 600",
+    );
+    let script = "a) await old; (setsid env -i sh ./late & await up);; b) echo > old; await wrote;; next) echo > next; await wrote; echo well;;";
+    let ran = of_three(&bench, script);
+    assert!(ran.code == 0 && ran.out.contains("well") && !ran.out.contains("late"), "{ran:?}");
 }
 
 #[test]

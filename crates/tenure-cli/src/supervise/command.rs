@@ -119,7 +119,7 @@ async fn attend_alone<T: ExclusiveLease>(
     let (program, key) = (command.get_program().to_owned(), tenancy.lease().key().to_owned());
     let (step, seen) = see_all(tenancy.lease(), command, input, policy, signals).await;
     let (asked, status, stopped) = match seen {
-        Ok((CommandOutcome::Ended { status, stopped, left }, asked)) => {
+        Ok((CommandOutcome::Ended { status, stopped, left, .. }, asked)) => {
             let told = |left| output::note(format!("CMD {left}, since the lease goes with CMD"));
             left.into_iter().for_each(told);
             (asked, Some(status), stopped)
@@ -258,7 +258,7 @@ async fn see_all(
     if let Some(hook) = &policy.hooks.on_acquire {
         let seen = see(lease, hooks::shell(hook), CommandInput::Piped, policy, signals).await;
         match &seen {
-            Ok((CommandOutcome::Ended { status, stopped: None, left }, None)) if status.success() => {
+            Ok((CommandOutcome::Ended { status, stopped: None, left, .. }, None)) if status.success() => {
                 let remedy = "what is to run beside CMD, have CMD itself start";
                 let told = |left| output::note(format!("--on-acquire {left} before CMD starts; {remedy}"));
                 left.as_ref().into_iter().for_each(told);

@@ -109,6 +109,8 @@ pub(crate) struct CommandExit {
     pub(crate) is_doubtful: bool,
     /// Whether something of that can't be killed, and may still act.
     pub(crate) is_stuck: bool,
+    /// Whether nothing is alive that it may have started.
+    pub(crate) is_all_over: bool,
 }
 
 impl RunningCommand {
@@ -190,8 +192,10 @@ impl RunningCommand {
         const MOMENT: Duration = Duration::from_millis(25);
         let SupervisedCommand { group, .. } = self.subject;
         // As long as the group has a member, its number can't be given to another.
-        if is_group_gone(group) && self.watchdogs.has_adopted_nobody() {
-            return CommandExit { status, left: Vec::new(), is_doubtful: false, is_stuck: false };
+        let is_all_over = || is_group_gone(group) && self.watchdogs.has_adopted_nobody();
+        if is_all_over() {
+            let left = Vec::new();
+            return CommandExit { status, left, is_doubtful: false, is_stuck: false, is_all_over: true };
         }
         let was_signalled = self.process_group.was_signalled.load(Ordering::SeqCst);
         self.process_group.set(Some(GuardedCommand {
@@ -223,7 +227,7 @@ impl RunningCommand {
         self.process_group.set(None);
         self.watchdogs.forget(group);
         let left = if was_signalled { Vec::new() } else { left };
-        CommandExit { status, left, is_doubtful, is_stuck }
+        CommandExit { status, left, is_doubtful, is_stuck, is_all_over: is_all_over() }
     }
 }
 

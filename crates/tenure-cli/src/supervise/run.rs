@@ -114,13 +114,15 @@ impl Policy {
 /// What came of a command.
 #[derive(Debug)]
 pub(crate) enum CommandOutcome {
-    /// All of it is over.
+    /// All that is known to be of it is over.
     Ended {
         status: ExitStatus,
         /// Why it was stopped by us, or may have been by the watchdogs.
         stopped: Option<Why>,
         /// What there is to say of it, where it left processes running, which were ended: `left sleep (7) running; it was ended`.
         left: Option<String>,
+        /// Whether nothing is alive that may be of it, or of another command beside it.
+        is_all_over: bool,
     },
     /// It was not started: there was no time for it any more, or it was to stop already.
     TooLate,
@@ -275,10 +277,11 @@ impl Started {
         };
         match ended {
             Ok(Err(outcome)) => outcome,
-            Ok(Ok(Ok(process::CommandExit { status, left, is_doubtful, is_stuck: false }))) => {
+            Ok(Ok(Ok(process::CommandExit { status, left, is_doubtful, is_stuck: false, is_all_over }))) => {
                 let by_watchdog = || watchdogs.may_have_stopped(self.began).then_some(Why::Losing);
                 let stopped = stopper.why().or_else(by_watchdog);
-                CommandOutcome::Ended { status, stopped, left: process::left_behind(&left, is_doubtful) }
+                let left = process::left_behind(&left, is_doubtful);
+                CommandOutcome::Ended { status, stopped, left, is_all_over }
             }
             // It may still act; or nobody knows of it.
             _ => CommandOutcome::Stuck(Remains(None)),

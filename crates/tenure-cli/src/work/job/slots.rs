@@ -220,7 +220,7 @@ impl Setup {
     ) -> (EndedUnit, Option<Captured>) {
         let mut command =
             self.command.filled(&Filling { unit, number: number.map(|n| n + 1), slot: Some(slot) });
-        let captured = match self.captures.as_ref().map(|captures| captures.take()).transpose() {
+        let mut captured = match self.captures.as_ref().map(|captures| captures.take()).transpose() {
             Ok(captured) => captured,
             Err(error) => return (EndedUnit::Uncaught(error), None),
         };
@@ -234,7 +234,7 @@ impl Setup {
         if self.is_verbose {
             output::note(format!("{}: starts", escaped(&text_of(unit))));
         }
-        (self.run_it(command, unit, guard, stopper).await, captured)
+        (self.run_it(command, unit, guard, stopper, captured.as_mut()).await, captured)
     }
 
     async fn run_it(
@@ -243,6 +243,7 @@ impl Setup {
         unit: &[u8],
         guard: &Guard,
         stopper: &Arc<Stopper>,
+        captured: Option<&mut Captured>,
     ) -> EndedUnit {
         if guard.is_revoked() {
             // Before it had its slot, perhaps: the watchdogs may have been told a later deadline by then.
@@ -251,7 +252,10 @@ impl Setup {
         let wall = || self.policy.clock.now().wall.0;
         let (started, began) = (wall(), boottime());
         match run(guard, command, &self.policy, stopper).await {
-            CommandOutcome::Ended { status, stopped, left } => {
+            CommandOutcome::Ended { status, stopped, left, is_all_over } => {
+                if let Some(captured) = captured.filter(|_| !is_all_over) {
+                    captured.is_open_elsewhere = true;
+                }
                 if let Some(text) = left {
                     output::note(format!(
                         "{}: CMD {text}, since the lease goes with CMD",

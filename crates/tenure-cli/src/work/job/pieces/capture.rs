@@ -17,6 +17,8 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) struct Captured {
     pub(crate) out: File,
     pub(crate) err: File,
+    /// Something may be alive that still writes here.
+    pub(crate) is_open_elsewhere: bool,
 }
 
 /// Pairs of files that are empty, to be used again: most commands write little, and to make a file takes longer than that.
@@ -36,13 +38,17 @@ impl Captures {
                 // Those of outputs whose turn has not come are all open (--keep-order). As many others may be.
                 let made = self.made.fetch_add(2, Ordering::Relaxed) + 2;
                 files::allow(made.saturating_mul(2));
-                Ok(Captured { out: nameless()?, err: nameless()? })
+                Ok(Captured { out: nameless()?, err: nameless()?, is_open_elsewhere: false })
             }
         }
     }
 
-    /// To be called once nothing writes to it any more.
+    /// To be called once nothing writes to it any more that is known. What something else may write to is no other command's.
     pub(crate) fn give_back(&self, captured: Captured) {
+        if captured.is_open_elsewhere {
+            self.made.fetch_sub(2, Ordering::Relaxed);
+            return;
+        }
         if emptied(&captured.out).and_then(|()| emptied(&captured.err)).is_ok() {
             self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(captured);
         }
