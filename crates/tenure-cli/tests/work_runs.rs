@@ -134,7 +134,7 @@ fn a_name_may_be_any_bytes_and_a_line_that_is_none_is_left_out_and_counted() {
     );
     assert!(ran.err.contains(&format!("failed: {long}")), "{ran:?}");
     let failed = &bench.run(&["work", "status", "j", "--json"]).json()["failed_units"][0];
-    assert_eq!(failed["unit"].as_str(), Some(long.as_str()));
+    assert_eq!((failed["unit"].as_str(), failed["unit_hex"].as_str()), (Some(long.as_str()), None));
     // The longest name, and the most that is kept of an output, in one record.
     assert!(failed["output"].as_str().is_some_and(|output| output.len() > 1000), "{failed}");
     let ran = bench.run(&work(&["--tag", "--from", "list", "--fresh"], &["sh", "-c", "echo ok # {/}"]));
@@ -145,13 +145,29 @@ fn a_name_may_be_any_bytes_and_a_line_that_is_none_is_left_out_and_counted() {
 }
 
 #[test]
+fn a_name_that_is_no_text_is_told_from_one_that_looks_like_it() {
+    let bench = Bench::new();
+    bench.write("list", b"a\xffb\na\\xffb\n");
+    let arguments = work(&["--from", "list", "--json"], &["false"]);
+    let document = bench.run(&arguments).json();
+    let status = bench.run(&["work", "status", "j", "--json"]).json();
+    for document in [document, status] {
+        let failed = document["failed_units"].as_array().unwrap();
+        let mut names: Vec<_> =
+            failed.iter().map(|of| (of["unit"].as_str().unwrap(), of["unit_hex"].as_str())).collect();
+        names.sort_unstable();
+        assert_eq!(names, [(r"a\xffb", None), (r"a\xffb", Some("61ff62"))]);
+    }
+}
+
+#[test]
 fn a_name_that_stands_in_the_record_is_tried_again_by_that_name() {
     let bench = Bench::new();
     let long = "y".repeat(1000);
     let ran = bench.run(&work(&["-p", "2", &long], &["sh", "-c", "yes | head -c 3000 >&2; exit 1"]));
     assert_eq!(ran.code, 1, "{ran:?}");
     let failed = &bench.run(&["work", "status", "j", "--json"]).json()["failed_units"][0];
-    assert_eq!(failed["unit"].as_str(), Some(long.as_str()));
+    assert_eq!((failed["unit"].as_str(), failed["unit_hex"].as_str()), (Some(long.as_str()), None));
     assert_eq!(bench.run(&["work", "retry", "j", &long]).code, 0);
     assert_eq!(bench.run(&work(&["--join"], &["sh", "-c", "[ ${#1} = 1000 ]", "sh", "{}"])).code, 0);
 }

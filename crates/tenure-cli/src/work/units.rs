@@ -11,7 +11,7 @@ use crate::text::escaped;
 pub(super) use duplicates::Duplicates;
 pub(super) use lines::{Line, Lines};
 use name::{MOST_BYTES, check, key_of, shown};
-pub(crate) use name::{Named, is_digest, named, text_of};
+pub(crate) use name::{Named, hex_of, is_digest, named, text_of};
 use nix::sys::stat::{FileStat, SFlag, fstat};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, IsTerminal};

@@ -9,6 +9,7 @@ use crate::stores::Url;
 use crate::text::{brief, count, date, escaped, per_time, table};
 use crate::verbs::open_to_look;
 use crate::work::job::failed::Failed;
+use crate::work::units::{hex_of, text_of};
 use serde_json::json;
 use tenure::Wall;
 use tenure::store::reserved::WORK;
@@ -101,7 +102,7 @@ fn worker_json(worker: &JobWorker) -> serde_json::Value {
 
 fn running_json(running: &RunningUnit) -> serde_json::Value {
     let RunningUnit { unit, holder, since } = running;
-    json!({"unit": unit, "worker": holder, "since": date(*since)})
+    json!({"unit": text_of(unit), "unit_hex": hex_of(unit), "worker": holder, "since": date(*since)})
 }
 
 fn retrying_json(retrying: &RetryingUnit) -> serde_json::Value {
@@ -156,7 +157,7 @@ pub(super) fn page(name: &JobName, job: &JobSurvey, most: usize, now: Wall) -> S
         text.push_str("running\n");
         for RunningUnit { unit, holder, since } in job.running.iter().take(most) {
             let since = brief(now.since(*since));
-            text.push_str(&format!("  {}: for {since}, by {}\n", escaped(unit), escaped(holder)));
+            text.push_str(&format!("  {}: for {since}, by {}\n", escaped(&text_of(unit)), escaped(holder)));
         }
         text.push_str(&more(job.running.len()));
     }

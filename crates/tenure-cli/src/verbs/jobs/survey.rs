@@ -7,7 +7,6 @@ use crate::stores::pages::Pages;
 use crate::work::job::failed::Failed;
 use crate::work::job::presence::job_of;
 use crate::work::job::unit::{Status, Unit};
-use crate::work::units::text_of;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tenure::store::Listed;
@@ -48,7 +47,7 @@ pub(super) struct RetryingUnit {
 /// A unit that somebody holds.
 #[derive(Debug)]
 pub(super) struct RunningUnit {
-    pub(super) unit: String,
+    pub(super) unit: Vec<u8>,
     pub(super) holder: String,
     pub(super) since: Wall,
 }
@@ -92,11 +91,10 @@ impl JobSurvey {
             return;
         };
         let metadata = &stored.record.metadata;
-        let Some(unit) = Unit::name(&view.key, metadata).map(|name| text_of(&name)) else {
+        let Some(unit) = Unit::name(&view.key, metadata) else {
             self.damaged += 1;
             return;
         };
-        let unit = unit.as_str();
         let Some(seen) = Unit::of(metadata) else {
             self.damaged += 1;
             return;
@@ -116,16 +114,16 @@ impl JobSurvey {
         let tenure = stored.record.tenure.as_ref().filter(|_| view.state != State::Expired);
         match (seen.status, tenure) {
             (Status::Done, _) => self.done += 1,
-            (Status::Failed, _) => self.failed.push(Failed::of(unit, &seen, metadata)),
+            (Status::Failed, _) => self.failed.push(Failed::of(&unit, &seen, metadata)),
             (Status::Pending, None) => {
                 self.waiting += 1;
                 if seen.attempts > 0 {
                     let due = (seen.not_before > 0).then_some(Wall(seen.not_before));
-                    self.retrying.push(RetryingUnit { failed: Failed::of(unit, &seen, metadata), due });
+                    self.retrying.push(RetryingUnit { failed: Failed::of(&unit, &seen, metadata), due });
                 }
             }
             (Status::Pending, Some(tenure)) => {
-                let (unit, holder) = (unit.to_owned(), tenure.holder.to_string());
+                let holder = tenure.holder.to_string();
                 self.running.push(RunningUnit { unit, holder, since: tenure.since });
             }
         }

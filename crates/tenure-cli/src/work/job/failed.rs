@@ -3,7 +3,7 @@
 use super::unit::{Status, Unit};
 use crate::stores::pages::PAGE;
 use crate::text::{count, date, escaped};
-use crate::work::units::text_of;
+use crate::work::units::{hex_of, text_of};
 use serde_json::json;
 use std::collections::BTreeMap;
 use tenure::store::Freshness;
@@ -12,7 +12,7 @@ use tenure::{Key, Metadata, Store, StoreError, Value, Wall};
 /// A unit that has failed, for good or until it is tried again, and why.
 #[derive(Debug, Default)]
 pub(crate) struct Failed {
-    unit: String,
+    unit: Vec<u8>,
     exit: Option<i64>,
     host: Option<String>,
     finished: Option<Wall>,
@@ -22,7 +22,7 @@ pub(crate) struct Failed {
 }
 
 impl Failed {
-    pub(crate) fn of(unit: &str, seen: &Unit, metadata: &Metadata) -> Failed {
+    pub(crate) fn of(unit: &[u8], seen: &Unit, metadata: &Metadata) -> Failed {
         let text = |name: &str| metadata.get(name).and_then(Value::as_text).map(str::to_owned);
         let finished = Unit::finished(metadata);
         Failed {
@@ -37,7 +37,7 @@ impl Failed {
     }
 
     /// One of which nothing else is known.
-    pub(crate) fn named(unit: String) -> Failed {
+    pub(crate) fn named(unit: Vec<u8>) -> Failed {
         Failed { unit, ..Failed::default() }
     }
 
@@ -50,7 +50,7 @@ impl Failed {
                 let metadata = &listed.stored.as_ref().ok()?.record.metadata;
                 let seen = Unit::of(metadata).filter(|unit| unit.status == Status::Failed)?;
                 let name = Unit::name(&listed.key, metadata)?;
-                let failed = Failed::of(&text_of(&name), &seen, metadata);
+                let failed = Failed::of(&name, &seen, metadata);
                 Some((listed.key, failed))
             }));
         }
@@ -60,7 +60,7 @@ impl Failed {
     pub(crate) fn json(&self) -> serde_json::Value {
         let Failed { unit, exit, host, finished, attempts, reason, output } = self;
         json!({
-            "unit": unit, "exit": exit, "host": host, "finished": finished.map(date), "attempts": attempts,
+            "unit": text_of(unit), "unit_hex": hex_of(unit), "exit": exit, "host": host, "finished": finished.map(date), "attempts": attempts,
             "reason": reason, "output": output,
         })
     }
@@ -88,7 +88,7 @@ impl Failed {
         let times = |n| count(usize::try_from(n).unwrap_or(usize::MAX), "attempt");
         parts.extend(self.attempts.map(times));
         parts.extend(self.reason.as_ref().map(|reason| escaped(reason)));
-        let unit = escaped(&self.unit);
+        let unit = escaped(&text_of(&self.unit));
         if parts.is_empty() { unit } else { format!("{unit}: {}", parts.join(", ")) }
     }
 }

@@ -6,6 +6,7 @@ use crate::exit::Failure;
 use crate::keys::JobName;
 use crate::output;
 use crate::text::{brief, count, escaped};
+use crate::work::units::text_of;
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -44,19 +45,20 @@ pub(crate) async fn failed(store: &impl Store, board: &Board, of_all: bool) -> B
 pub(crate) fn print(
     name: &JobName,
     board: &Board,
-    names: &BTreeMap<Key, String>,
+    names: &BTreeMap<Key, Vec<u8>>,
     tally: &Tally,
     failed: &mut BTreeMap<Key, Failed>,
     took: Duration,
     as_json: bool,
 ) -> Result<(), Failure> {
     let counts = board.counts();
-    let of_key = |key: &Key| JobName::of_key(key).map_or_else(String::new, |(_, unit)| unit.to_owned());
+    let of_key = |key: &Key| JobName::of_key(key).map_or_else(Vec::new, |(_, unit)| unit.as_bytes().to_vec());
     let unit = |key: &Key| names.get(key).cloned().unwrap_or_else(|| of_key(key));
     let known = |key: &Key| failed.remove(key).unwrap_or_else(|| Failed::named(unit(key)));
     let bad: Vec<Failed> = board.keys(Local::Failed).map(known).collect();
-    let damaged: Vec<String> = board.keys(Local::Damaged).map(unit).collect();
-    let removed: Vec<String> = board.keys(Local::Gone).map(unit).collect();
+    let text = |key: &Key| text_of(&unit(key));
+    let damaged: Vec<String> = board.keys(Local::Damaged).map(text).collect();
+    let removed: Vec<String> = board.keys(Local::Gone).map(text).collect();
     let mut written = Ok(());
     if as_json {
         let document = json!({

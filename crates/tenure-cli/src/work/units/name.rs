@@ -60,9 +60,14 @@ pub(super) fn key_of(prefix: &str, unit: &[u8]) -> Result<Key, String> {
     Key::new(format!("{prefix}{text}")).map_err(|error| error.to_string())
 }
 
-/// A unit as text that is not mistaken for another's.
+/// A unit as text, in which bytes that are none are escaped.
 pub(crate) fn text_of(unit: &[u8]) -> String {
     std::str::from_utf8(unit).map_or_else(|_| unit.escape_ascii().to_string(), str::to_owned)
+}
+
+/// The bytes of one that is no text, of which [`text_of`] tells no other that looks the same.
+pub(crate) fn hex_of(unit: &[u8]) -> Option<String> {
+    std::str::from_utf8(unit).is_err().then(|| hex(unit))
 }
 
 /// The beginning of a unit, fit for a terminal.

@@ -21,7 +21,9 @@ pub struct Work {
     pub failed_before: u64,
     /// As of `work status`.
     pub failed_units: Vec<FailedUnit>,
+    /// As `unit` is written elsewhere.
     pub damaged_units: Vec<String>,
+    /// The same.
     pub removed_units: Vec<String>,
     pub here: Here,
     pub seconds: f64,
@@ -104,6 +106,8 @@ pub struct JobWorker {
 #[serde(deny_unknown_fields)]
 pub struct RunningUnit {
     pub unit: String,
+    /// Its bytes as hexadecimal digits, where they are no UTF-8: `unit` is escaped then. Null otherwise.
+    pub unit_hex: Option<String>,
     pub worker: String,
     pub since: String,
 }
@@ -114,6 +118,8 @@ pub struct RetryingUnit {
     /// When it is tried again at the earliest, by the clock of whoever ran it.
     pub due: Option<String>,
     pub unit: String,
+    /// Its bytes as hexadecimal digits, where they are no UTF-8: `unit` is escaped then. Null otherwise.
+    pub unit_hex: Option<String>,
     /// The exit code of the last run.
     pub exit: Option<i64>,
     pub host: Option<String>,
@@ -128,6 +134,8 @@ pub struct RetryingUnit {
 #[serde(deny_unknown_fields)]
 pub struct FailedUnit {
     pub unit: String,
+    /// Its bytes as hexadecimal digits, where they are no UTF-8: `unit` is escaped then. Null otherwise.
+    pub unit_hex: Option<String>,
     /// The exit code of the last run.
     pub exit: Option<i64>,
     pub host: Option<String>,

@@ -1,7 +1,7 @@
 //! The units that this process was given: their names, and where it matters their places.
 
 use crate::work::job::board::Local;
-use crate::work::units::{Named, text_of};
+use crate::work::units::Named;
 use std::collections::BTreeMap;
 use tenure::Key;
 
@@ -12,7 +12,7 @@ pub(super) struct GivenUnits {
     keys: Vec<Key>,
     places: BTreeMap<Key, usize>,
     /// The names of those whose keys don't tell them.
-    names: BTreeMap<Key, String>,
+    names: BTreeMap<Key, Vec<u8>>,
 }
 
 impl GivenUnits {
@@ -28,7 +28,7 @@ impl GivenUnits {
                 self.place_at_start(&unit.key);
             }
         }
-        self.names.extend(units.filter_map(|unit| Some((unit.key.clone(), text_of(unit.name.as_ref()?)))));
+        self.names.extend(units.filter_map(|unit| Some((unit.key.clone(), unit.name.clone()?))));
     }
 
     /// How many have places.
@@ -60,7 +60,7 @@ impl GivenUnits {
         !matches!(self.keys.get(place).and_then(local), None | Some(Local::Open | Local::Ours))
     }
 
-    pub(super) fn names(&self) -> &BTreeMap<Key, String> {
+    pub(super) fn names(&self) -> &BTreeMap<Key, Vec<u8>> {
         &self.names
     }
 }
