@@ -13,6 +13,7 @@ pub(crate) mod keyboard;
 mod kill;
 pub(crate) mod lease;
 pub(crate) mod mark;
+pub(crate) mod opened;
 pub(crate) mod outage;
 pub(crate) mod process;
 pub(crate) mod run;

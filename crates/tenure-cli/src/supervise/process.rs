@@ -6,7 +6,7 @@ use super::kill::{is_group_gone, kill, signal_group};
 use super::suspend;
 use super::table::ProcessEntry;
 use super::termination::Termination;
-use crate::config::FoundProgram;
+use crate::config::{FoundProgram, Template};
 use crate::exit::{self, Failure};
 use crate::text::escaped;
 use nix::errno::Errno;
@@ -255,6 +255,12 @@ pub(crate) fn left_behind(left: &[ProcessEntry], is_doubtful: bool) -> Option<St
 pub(crate) fn shell_status(status: ExitStatus) -> u8 {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX)
+}
+
+/// The command, whose program is there: that there is none is told before anything else is done.
+pub(crate) fn found(command: Template) -> Result<Template, Failure> {
+    let program = find(&command.program)?;
+    Ok(command.looked_for(program))
 }
 
 /// Where a program is, as execvp(3) would find it. That there is none is told before anything else is done.

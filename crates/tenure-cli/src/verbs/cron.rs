@@ -6,11 +6,11 @@ mod tick;
 use crate::config;
 use crate::exit::{self, Failure};
 use crate::output::{self, Lost};
-use crate::stores::away::opened;
+use crate::stores::Url;
 use crate::stores::file::FileWatch;
-use crate::stores::{Missing, Url};
 use crate::supervise::command::{CommandEnd, CommandInput, attend};
 use crate::supervise::lease::{ExclusiveLease, Lease, ReleaseEnd, known};
+use crate::supervise::opened::OpenedStore;
 use crate::supervise::outage::Outage;
 use crate::supervise::process::{self, shell_status};
 use crate::supervise::run::Policy;
@@ -30,17 +30,14 @@ const NAP: Duration = Duration::from_secs(10);
 const SET_BACK: Duration = Duration::from_secs(1);
 
 pub(crate) async fn cron(url: &Url, mut plan: config::cron::CronConfig) -> Result<u8, Failure> {
-    let found = process::find(&plan.command.program)?;
-    plan.command = plan.command.looked_for(found);
+    plan.command = process::found(plan.command)?;
     let mut signals = Signals::listen()?;
-    let clock = tenure::clock::system();
-    let store = opened(plan.await_store, async || url.open(Missing::Create, clock.clone()).await);
-    let store = signals.unless(store).await??;
-    let outage = Outage::new(true);
-    let (store, file) = (outage.watch(store), url.watch());
-    let leases = Leases::builder(store).clock(clock).store_patience(Duration::MAX).start()?;
+    let opened = OpenedStore::open(url, plan.await_store, Outage::new(true));
+    let opened = signals.unless(opened).await??;
+    let leases = opened.leases().store_patience(Duration::MAX).start()?;
     let mut left_out = LeftOut::of(&plan.key);
-    let result = ticks((url, &file), &leases, &plan, &outage, &mut left_out, &mut signals).await;
+    let result =
+        ticks((url, &opened.file), &leases, &plan, &opened.outage, &mut left_out, &mut signals).await;
     left_out.end();
     signals.farewell(&result, plan.ttl, leases.stop()).await;
     result

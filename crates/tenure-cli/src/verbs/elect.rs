@@ -8,10 +8,10 @@ pub(crate) mod watch;
 use crate::config::{self, WaitLimit};
 use crate::exit::{self, Failure};
 use crate::output::{self, RepeatedNote};
-use crate::stores::away::opened;
-use crate::stores::{Missing, Url};
+use crate::stores::Url;
 use crate::supervise::command::{CommandEnd, CommandInput, attend};
 use crate::supervise::lease::{ExclusiveLease, LeastTime, NativeLease};
+use crate::supervise::opened::OpenedStore;
 use crate::supervise::outage::Outage;
 use crate::supervise::process;
 use crate::supervise::run::Policy;
@@ -21,29 +21,25 @@ use crate::telemetry::leaderships;
 use crate::verbs::waiting::told;
 use hook::{Hook, LeaderInfo};
 use std::time::Duration;
-use tenure::{AcquireError, Key, Leases};
+use tenure::{AcquireError, Key};
 use watch::LeaderWatch;
 
 pub(crate) async fn elect(url: &Url, mut plan: config::ElectConfig) -> Result<u8, Failure> {
-    let found = process::find(&plan.term.command.program)?;
-    plan.term.command = plan.term.command.looked_for(found);
+    plan.term.command = process::found(plan.term.command)?;
     #[cfg(feature = "less")]
     if let Some(place) = url.of_less()? {
         return less::elect(&place, plan).await;
     }
     let config::ElectConfig { term, on_change, cooldown } = plan;
     let mut signals = Signals::listen()?;
-    let clock = tenure::clock::system();
-    let store = opened(term.await_store, async || url.open(Missing::Create, clock.clone()).await);
-    let store = signals.unless(store).await??;
-    let outage = Outage::new(true);
-    let (store, file) = (outage.watch(store), url.watch());
+    let opened = OpenedStore::open(url, term.await_store, Outage::new(true));
+    let opened = signals.unless(opened).await??;
     // A fifth of the ttl is how often candidates look, unless the store tells of changes.
-    let leases = Leases::builder(store).clock(clock).session_ttl(term.ttl).poll(term.ttl / 5);
+    let leases = opened.leases().session_ttl(term.ttl).poll(term.ttl / 5);
     let leases = leases.store_patience(Duration::MAX).start()?;
     let following = match on_change {
         Some(command) => {
-            let watch = LeaderWatch::start(&leases, &term.key, &outage, term.ttl)?;
+            let watch = LeaderWatch::start(&leases, &term.key, &opened.outage, term.ttl)?;
             let hook = Hook::start(command, term.key.clone(), leases.holder().as_str().to_owned())?;
             let (ours, key) = (leases.clone(), term.key.clone());
             Some(hook.follow(watch, move |seen| LeaderInfo::of(&ours, &key, seen.as_ref())))
@@ -51,15 +47,15 @@ pub(crate) async fn elect(url: &Url, mut plan: config::ElectConfig) -> Result<u8
         None => None,
     };
     let elected = async || {
-        let acquired = outlasting_refusals(&term.key, &outage, term.ttl / 5, async || {
+        let acquired = outlasting_refusals(&term.key, &opened.outage, term.ttl / 5, async || {
             let lock = leases.lock(term.key.as_str()).ttl(term.ttl).metadata(term.about.metadata());
             lock.acquire().await
         });
         let keys = [&term.key];
         // Whoever holds nothing, and never will, is better started anew.
         let acquired = told(&leases, &keys, WaitLimit::Forever, acquired);
-        let guard = file.unless_gone(term.ttl, acquired).await??;
-        Ok(NativeLease { guard, outage: &outage, ttl: term.ttl, kept: LeastTime::default() })
+        let guard = opened.file.unless_gone(term.ttl, acquired).await??;
+        Ok(NativeLease { guard, outage: &opened.outage, ttl: term.ttl, kept: LeastTime::default() })
     };
     let will = || Will::of(url, &leases, [term.key.as_str()].into_iter());
     let result = terms(elected, leases.holder().as_str(), will, (&term, cooldown), &mut signals).await;
@@ -149,7 +145,7 @@ fn cause(ended: &Result<CommandEnd, Failure>) -> &'static str {
 mod tests {
     //! Plan: a refusal ends who stands by only where the store never let it write.
     use super::*;
-    use tenure::{AnyStore, StoreError};
+    use tenure::{AnyStore, Leases, StoreError};
 
     fn refused() -> AcquireError {
         AcquireError::Store(StoreError::invalid("the password is wrong"))

@@ -4,10 +4,9 @@ use crate::config::{self, WaitLimit};
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::output::lines::OutputQueue;
-use crate::stores::away::opened;
-use crate::stores::file::FileWatch;
-use crate::stores::{Missing, Url};
+use crate::stores::Url;
 use crate::supervise::lease::ReleaseEnd;
+use crate::supervise::opened::OpenedStore;
 use crate::supervise::outage::Outage;
 use crate::supervise::signals::Signals;
 use crate::text::{brief, date};
@@ -26,14 +25,11 @@ use tokio::sync::oneshot;
 
 pub(crate) async fn hold(url: &Url, plan: config::HoldConfig) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
-    let clock = tenure::clock::system();
-    let store = opened(plan.await_store, async || url.open(Missing::Create, clock.clone()).await);
-    let store = signals.unless(store).await??;
     let outage = Outage::new(plan.patience != WaitLimit::Try);
-    let (store, file) = (outage.watch(store), url.watch());
-    let leases = Leases::builder(store).clock(clock).store_patience(Duration::MAX).start()?;
+    let opened = signals.unless(OpenedStore::open(url, plan.await_store, outage)).await??;
+    let leases = opened.leases().store_patience(Duration::MAX).start()?;
     let input = input_ends()?;
-    let result = held(&leases, &plan, input, (&outage, &file), &mut signals).await;
+    let result = held(&leases, &plan, input, &opened, &mut signals).await;
     signals.farewell(&result, plan.ttl, leases.stop()).await;
     result
 }
@@ -70,7 +66,7 @@ async fn held(
     leases: &Leases,
     plan: &config::HoldConfig,
     mut input: oneshot::Receiver<()>,
-    (outage, file): (&Outage, &FileWatch),
+    opened: &OpenedStore,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
     let mut lock = leases.lock(plan.key.as_str()).ttl(plan.ttl).metadata(plan.about.metadata());
@@ -85,7 +81,7 @@ async fn held(
         }
     };
     let keys = [&plan.key];
-    let acquired = file.unless_gone(plan.ttl, told(leases, &keys, plan.patience, acquired));
+    let acquired = opened.file.unless_gone(plan.ttl, told(leases, &keys, plan.patience, acquired));
     let acquired = tokio::select! {
         acquired = signals.unless(acquired) => acquired??,
         // Nobody wants it any more. A try is over soon, and says more.
@@ -139,7 +135,7 @@ async fn held(
         is_given = guard.release().await;
         is_given
     };
-    let release = ReleaseEnd::of(release, outage, left);
+    let release = ReleaseEnd::of(release, &opened.outage, left);
     let release_end = signals.unless(tokio::time::timeout(plan.ttl, release)).await;
     let is_lost = matches!(release_end, Ok(Ok(ReleaseEnd::FoundLost)));
     if is_given {

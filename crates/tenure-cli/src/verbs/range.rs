@@ -3,10 +3,10 @@
 use crate::config;
 use crate::exit::{self, Failure};
 use crate::output::Lost;
-use crate::stores::away::opened;
-use crate::stores::{Missing, Url};
+use crate::stores::Url;
 use crate::supervise::command::{CommandEnd, CommandInput, attend};
 use crate::supervise::lease::{ExclusiveLease, Lease, ReleaseEnd};
+use crate::supervise::opened::OpenedStore;
 use crate::supervise::outage::Outage;
 use crate::supervise::process;
 use crate::supervise::run::Policy;
@@ -28,14 +28,10 @@ const MOST_IN_ENVIRONMENT: usize = 100_000;
 const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn range(url: &Url, mut plan: config::RangeConfig) -> Result<u8, Failure> {
-    let found = process::find(&plan.command.program)?;
-    plan.command = plan.command.looked_for(found);
+    plan.command = process::found(plan.command)?;
     let mut signals = Signals::listen()?;
-    let clock = tenure::clock::system();
-    let store = opened(plan.await_store, async || url.open(Missing::Create, clock.clone()).await);
-    let store = signals.unless(store).await??;
-    let outage = Outage::new(true);
-    let store = outage.watch(store);
+    let opened = OpenedStore::open(url, plan.await_store, Outage::new(true));
+    let OpenedStore { store, clock, outage, .. } = signals.unless(opened).await??;
     let section = Section::builder(store, &plan.section).clock(clock).start()?;
     let policy = Policy::new(section.holder().as_str(), plan.duration, plan.grace)?;
     // Before there is anything to give back: who is killed as it gets something leaves nothing.

@@ -2,11 +2,10 @@
 
 use crate::config::{self, HoldKind, WaitLimit};
 use crate::exit::Failure;
-use crate::stores::away::opened;
-use crate::stores::file::FileWatch;
-use crate::stores::{Missing, Url};
+use crate::stores::Url;
 use crate::supervise::command::{CommandInput, attend};
 use crate::supervise::lease::{ExclusiveLease, LeastTime, NativeAll, NativeLease};
+use crate::supervise::opened::OpenedStore;
 use crate::supervise::outage::Outage;
 use crate::supervise::process;
 use crate::supervise::run::Policy;
@@ -30,28 +29,26 @@ pub(crate) async fn run(url: &Url, mut plan: config::RunConfig) -> Result<u8, Fa
         reserved::check(&plan.key)?;
     }
     let mut signals = Signals::listen()?;
-    let clock = tenure::clock::system();
+    // Who only tries is told with the refusal.
+    let outage = Outage::new(plan.patience != WaitLimit::Try);
     // While the store is opened, who we are is looked up, and the first watchdog starts, which is a process: it would take the processor from that.
     let holder = HolderId::new(tenure::clock::holder_name())?;
-    let (store, (policy, about)) = tokio::join!(
+    let (opened, (policy, about)) = tokio::join!(
         biased;
-        signals.unless(opened(plan.await_store, async || url.open(Missing::Create, clock.clone()).await)),
+        signals.unless(OpenedStore::open(url, plan.await_store, outage)),
         async {
             let about = plan.about.metadata();
             (Policy::with_one_watchdog(holder.as_str(), plan.ttl, plan.grace), about)
         }
     );
     let policy = policy?.at_most(plan.at_most).hooks(plan.hooks.clone());
-    let store = store.and_then(|opened| opened).inspect_err(|_| policy.watchdogs.dismiss())?;
-    // Who only tries is told with the refusal.
-    let outage = Outage::new(plan.patience != WaitLimit::Try);
-    let (store, file) = (outage.watch(store), url.watch());
-    let leases = Leases::builder(store)
+    let opened = opened.flatten().inspect_err(|_| policy.watchdogs.dismiss())?;
+    let leases = opened
+        .leases()
         .holder(holder)
         .session_ttl(plan.ttl)
         // Permits are attached to the session, which tells of their holder.
         .metadata(if plan.hold == HoldKind::Lease { Metadata::new() } else { about.clone() })
-        .clock(clock)
         .store_patience(Duration::MAX)
         .start();
     let leases = leases.inspect_err(|_| policy.watchdogs.dismiss())?;
@@ -63,7 +60,7 @@ pub(crate) async fn run(url: &Url, mut plan: config::RunConfig) -> Result<u8, Fa
         let keys = keys.chain(&semaphore).map(tenure::Key::as_str);
         policy.watchdogs.bequeath(Will::of(url, &leases, keys));
     }
-    let result = under_lease(&leases, &plan, about, (&outage, &file), &policy, &mut signals).await;
+    let result = under_lease(&leases, &plan, about, &opened, &policy, &mut signals).await;
     // Whatever is still on its way, such as a claim that nobody waits for any more, is given back.
     signals.farewell(&result, plan.ttl, leases.stop()).await;
     result
@@ -73,7 +70,7 @@ async fn under_lease(
     leases: &Leases,
     plan: &config::RunConfig,
     about: Metadata,
-    (outage, file): (&Outage, &FileWatch),
+    opened: &OpenedStore,
     policy: &Policy,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
@@ -89,10 +86,11 @@ async fn under_lease(
             }
         };
         let acquired = told(leases, &keys, plan.patience, acquired);
-        let acquired = signals.unless(beside_a_watchdog(plan, acquired, (outage, file), policy)).await;
+        let acquired = signals.unless(beside_a_watchdog(plan, acquired, opened, policy)).await;
         let guards = had(leases, plan, &keys, policy, acquired).await?;
         let kept = LeastTime::from_now(plan.at_least);
-        return run_under(plan, NativeAll::new(guards, outage, plan.ttl, kept), policy, signals).await;
+        return run_under(plan, NativeAll::new(guards, &opened.outage, plan.ttl, kept), policy, signals)
+            .await;
     }
     let acquired = async {
         let HoldKind::Lease = plan.hold else { return acquire_permits(leases, plan).await };
@@ -110,10 +108,10 @@ async fn under_lease(
     let semaphore =
         if plan.hold == HoldKind::Lease { None } else { tenure::permits::key(plan.key.as_str()).ok() };
     let keys = [semaphore.as_ref().unwrap_or(&plan.key)];
-    let acquired = signals.unless(beside_a_watchdog(plan, acquired, (outage, file), policy)).await;
+    let acquired = signals.unless(beside_a_watchdog(plan, acquired, opened, policy)).await;
     let guard = had(leases, plan, &keys, policy, acquired).await?;
     let kept = LeastTime::from_now(plan.at_least);
-    run_under(plan, NativeLease { guard, outage, ttl: plan.ttl, kept }, policy, signals).await
+    run_under(plan, NativeLease { guard, outage: &opened.outage, ttl: plan.ttl, kept }, policy, signals).await
 }
 
 /// What is acquired. The second watchdog starts while the store is asked: it is there before the command is, as the first is before
@@ -121,7 +119,7 @@ async fn under_lease(
 async fn beside_a_watchdog<T>(
     plan: &config::RunConfig,
     acquired: impl Future<Output = Result<T, AcquireError>>,
-    (outage, file): (&Outage, &FileWatch),
+    opened: &OpenedStore,
     policy: &Policy,
 ) -> Result<Result<T, AcquireError>, Failure> {
     if let WaitLimit::Within(_) = plan.patience {
@@ -133,7 +131,7 @@ async fn beside_a_watchdog<T>(
     let early = tokio::select! {
         biased;
         acquired = &mut acquired => Some(acquired),
-        () = outage.asked() => None,
+        () = opened.outage.asked() => None,
     };
     if !matches!(early, Some(Err(_))) {
         policy.watchdogs.complete_pair()?;
@@ -141,7 +139,7 @@ async fn beside_a_watchdog<T>(
     match early {
         Some(acquired) => Ok(acquired),
         // Whoever waits for what nobody else can see is better started anew.
-        None => file.unless_gone(plan.ttl, acquired).await,
+        None => opened.file.unless_gone(plan.ttl, acquired).await,
     }
 }
 

@@ -32,8 +32,7 @@ use tenure::clock::boottime;
 use tokio::sync::mpsc;
 
 pub(crate) async fn forever(url: &Url, mut plan: Forever) -> Result<u8, Failure> {
-    let found = process::find(&plan.command.program)?;
-    plan.command = plan.command.looked_for(found);
+    plan.command = process::found(plan.command)?;
     let given = units::read(&plan.source, plan.separator)?;
     let keys = given.keys(&plan.name.unit_prefix())?;
     let mut signals = Signals::listen()?;

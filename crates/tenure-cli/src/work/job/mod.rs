@@ -22,8 +22,8 @@ use crate::config::{Form, UnitSource};
 use crate::exit::{self, Failure};
 use crate::keys::JobName;
 use crate::output;
-use crate::stores::away::opened;
-use crate::stores::{Missing, Url};
+use crate::stores::Url;
+use crate::supervise::opened::OpenedStore;
 use crate::supervise::outage::Outage;
 use crate::supervise::process;
 use crate::supervise::run::Policy;
@@ -77,19 +77,16 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     let (units, left_out) = (given.units().len(), given.left_out());
     drop(given);
     let mut signals = Signals::listen()?;
-    let clock = tenure::clock::system();
-    let store = opened(plan.await_store, async || url.open(Missing::Create, clock.clone()).await);
-    let store = signals.unless(store).await??;
     // What goes wrong is told by the scheduler, which is what waits for it.
-    let outage = Outage::new(false);
-    let (store, file) = (outage.watch(store), url.watch());
+    let opened = OpenedStore::open(url, plan.await_store, Outage::new(false));
+    let opened = signals.unless(opened).await??;
     let about = Metadata::from([
         ("host".to_owned(), Value::from(tenure::clock::host_name())),
         ("pid".to_owned(), Value::from(i64::from(std::process::id()))),
         ("work".to_owned(), Value::from(name.as_str())),
         (presence::COMMAND.to_owned(), naming::command_digest(&plan.command, plan.max_args).into()),
     ]);
-    let leases = Leases::builder(store).clock(clock).session_ttl(plan.ttl).metadata(about).start()?;
+    let leases = opened.leases().session_ttl(plan.ttl).metadata(about).start()?;
     leases.begin_session();
     let registered = signals.unless(register::register(&leases, &plan, &name, &named)).await;
     let registered = match registered.and_then(|registered| greet(&name, joining, registered?)) {
@@ -112,9 +109,9 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     }
     let policy = Policy::for_many(leases.holder().as_str(), plan.ttl, plan.grace)?;
     policy.watchdogs.bequeath(Will::of(url, &leases, std::iter::empty()));
-    let mut scheduler = Scheduler::new(plan, name, leases, outage, policy, registered.board, named)?;
+    let mut scheduler = Scheduler::new(plan, name, leases, opened.outage, policy, registered.board, named)?;
     scheduler.log_to(joblog);
-    scheduler.is_in(file);
+    scheduler.is_in(opened.file);
     scheduler.take(incoming);
     let mut result = scheduler.work(&mut signals).await;
     if let Some(last) = done_before.filter(|_| scheduler.is_idle() && matches!(result, Ok(exit::OK))) {
