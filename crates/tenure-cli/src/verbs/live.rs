@@ -1,15 +1,79 @@
-//! What is watched live on a terminal: its keys.
+//! What is watched live on a terminal: looks at it, again and again, and keys.
 
 use crate::exit::{self, Failure};
 use crate::stores::Url;
+use crate::supervise::signals::Signals;
+use nix::sys::signal::Signal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use ratatui::{DefaultTerminal, Frame};
 use std::io::IsTerminal;
 use std::time::Duration;
+use tenure::clock::boottime;
 use tokio::sync::mpsc;
+
+/// What is shown of what is seen.
+pub(crate) trait LiveScreen<S> {
+    fn draw(&self, frame: &mut Frame<'_>);
+
+    fn scroll_by(&mut self, lines: isize);
+
+    /// What was seen last, or why nothing was.
+    fn take(&mut self, seen: Result<S, Failure>);
+}
+
+/// Shows what `look` sees, until somebody has seen enough. `took`: how long the look took of which the screen shows what was seen.
+pub(crate) async fn watch<S>(
+    screen: &mut impl LiveScreen<S>,
+    look: impl AsyncFn() -> Result<S, Failure>,
+    interval: Duration,
+    took: Duration,
+) -> Result<u8, Failure> {
+    let mut signals = Signals::listen()?;
+    let mut terminal = ratatui::try_init().map_err(broken)?;
+    let ended = shown(screen, look, interval, took, &mut terminal, &mut signals).await;
+    ratatui::try_restore().map_err(broken)?;
+    ended
+}
+
+async fn shown<S>(
+    screen: &mut impl LiveScreen<S>,
+    look: impl AsyncFn() -> Result<S, Failure>,
+    interval: Duration,
+    took: Duration,
+    terminal: &mut DefaultTerminal,
+    signals: &mut Signals,
+) -> Result<u8, Failure> {
+    let mut keys = keys()?;
+    let again = async |after| {
+        tokio::time::sleep(after).await;
+        let began = boottime();
+        (look().await, boottime().saturating_sub(began))
+    };
+    let mut next = Box::pin(again(pause(interval, took)));
+    loop {
+        terminal.draw(|frame| screen.draw(frame)).map_err(broken)?;
+        tokio::select! {
+            biased;
+            signal = signals.next() => return Err(Failure::by_signal(signal)),
+            key = keys.recv() => match key {
+                Some(Pressed::Scroll(lines)) => screen.scroll_by(lines),
+                Some(Pressed::Interrupt) => return Err(Failure::by_signal(Signal::SIGINT as i32)),
+                Some(Pressed::Other) => {}
+                // Or the terminal is gone.
+                Some(Pressed::Quit) | None => return Ok(exit::OK),
+            },
+            (seen, took) = &mut next => {
+                let after = if seen.is_ok() { pause(interval, took) } else { interval };
+                screen.take(seen);
+                next = Box::pin(again(after));
+            }
+        }
+    }
+}
 
 /// What somebody at the keyboard wants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Pressed {
+enum Pressed {
     Quit,
     /// A terminal in raw mode sends no signal.
     Interrupt,
@@ -36,7 +100,7 @@ pub(crate) fn interval(typed: Option<Duration>, url: &Url) -> Result<Duration, F
 
 /// How long to wait after a look that took so long. Each reads all that it shows, which the store's other users pay for: looks take a tenth of the
 /// time at the most. No pause is longer than a minute by that, as time for which the machine was suspended counts, too.
-pub(crate) fn pause(interval: Duration, took: Duration) -> Duration {
+fn pause(interval: Duration, took: Duration) -> Duration {
     const LONGEST: Duration = Duration::from_secs(60);
     interval.max(took.saturating_mul(9).min(LONGEST))
 }
@@ -49,12 +113,12 @@ pub(crate) fn check_terminal(otherwise: &str) -> Result<(), Failure> {
     Err(Failure::usage(format!("top needs a terminal; for one snapshot as text, {otherwise}")))
 }
 
-pub(crate) fn broken(error: std::io::Error) -> Failure {
+fn broken(error: std::io::Error) -> Failure {
     Failure::new(exit::INTERNAL, format!("the terminal can't be used: {error}"))
 }
 
 /// What is pressed, read by a thread: it may block, and ends with the process.
-pub(crate) fn keys() -> Result<mpsc::UnboundedReceiver<Pressed>, Failure> {
+fn keys() -> Result<mpsc::UnboundedReceiver<Pressed>, Failure> {
     let (sender, keys) = mpsc::unbounded_channel();
     let read = move || {
         while let Ok(event) = event::read() {

@@ -65,7 +65,7 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    pub(super) fn take(&mut self, snapshot: Snapshot, now: Wall) {
+    pub(super) fn renew(&mut self, snapshot: Snapshot, now: Wall) {
         self.history.observe(&snapshot, now);
         (self.snapshot, self.now, self.trouble) = (snapshot, now, None);
         self.scroll_by(0);
@@ -349,7 +349,7 @@ mod tests {
         for (width, height) in [(1, 1), (3, 4), (200, 2)] {
             lines(&screen, width, height);
         }
-        screen.take(snapshot(&[], &[]), Wall(0));
+        screen.renew(snapshot(&[], &[]), Wall(0));
         assert_eq!(screen.scroll, 0);
     }
 
