@@ -3,11 +3,10 @@
 mod left_out;
 mod tick;
 
-use crate::config;
+use crate::config::cron::CronConfig;
 use crate::exit::{self, Failure};
 use crate::output::{self, Lost};
 use crate::stores::Url;
-use crate::stores::file::FileWatch;
 use crate::supervise::command::{CommandEnd, CommandInput, attend};
 use crate::supervise::lease::{ExclusiveLease, Lease, ReleaseEnd, known};
 use crate::supervise::opened::OpenedStore;
@@ -29,82 +28,99 @@ const NAP: Duration = Duration::from_secs(10);
 /// A clock that was set back by so much has been wrong. Less is a correction, for which the next tick can wait.
 const SET_BACK: Duration = Duration::from_secs(1);
 
-pub(crate) async fn cron(url: &Url, mut plan: config::cron::CronConfig) -> Result<u8, Failure> {
+pub(crate) async fn cron(url: &Url, mut plan: CronConfig) -> Result<u8, Failure> {
     plan.command = process::found(plan.command)?;
     let mut signals = Signals::listen()?;
     let opened = OpenedStore::open(url, plan.await_store, Outage::new(true));
     let opened = signals.unless(opened).await??;
     let leases = opened.leases().store_patience(Duration::MAX).start()?;
     let mut left_out = LeftOut::of(&plan.key);
-    let result =
-        ticks((url, &opened.file), &leases, &plan, &opened.outage, &mut left_out, &mut signals).await;
+    let host = CronHost { url, opened: &opened, leases: &leases, plan: &plan };
+    let result = host.ticks(&mut left_out, &mut signals).await;
     left_out.end();
     signals.farewell(&result, plan.ttl, leases.stop()).await;
     result
 }
 
-/// Tick after tick, for as long as is asked for.
-async fn ticks(
-    (url, file): (&Url, &FileWatch),
-    leases: &Leases,
-    plan: &config::cron::CronConfig,
-    outage: &Outage,
-    left_out: &mut LeftOut<'_>,
-    signals: &mut Signals,
-) -> Result<u8, Failure> {
-    let now = || leases.clock().now().wall;
-    let mut left = plan.ticks;
-    let mut seen = now();
-    // The last one may have been missed before this process began.
-    let mut next = plan.schedule.last(seen).filter(|tick| is_wanted(*tick, seen, plan.missed));
-    // Whoever runs nothing, and never will, is better started anew. Ticks may come more often than that takes to show.
-    let gone = file.gone(plan.ttl);
-    tokio::pin!(gone);
-    while left != Some(0) {
-        if next.is_none() {
-            tokio::select! {
+/// One of those that run the same schedule.
+struct CronHost<'c> {
+    url: &'c Url,
+    opened: &'c OpenedStore,
+    leases: &'c Leases,
+    plan: &'c CronConfig,
+}
+
+impl CronHost<'_> {
+    /// Tick after tick, for as long as is asked for.
+    async fn ticks(&self, left_out: &mut LeftOut<'_>, signals: &mut Signals) -> Result<u8, Failure> {
+        let CronHost { opened, leases, plan, .. } = self;
+        let now = || leases.clock().now().wall;
+        let mut left = plan.ticks;
+        let mut seen = now();
+        // The last one may have been missed before this process began.
+        let mut next = plan.schedule.last(seen).filter(|tick| is_wanted(*tick, seen, plan.missed));
+        // Whoever runs nothing, and never will, is better started anew. Ticks may come more often than that takes to show.
+        let gone = opened.file.gone(plan.ttl);
+        tokio::pin!(gone);
+        while left != Some(0) {
+            if next.is_none() {
+                tokio::select! {
+                    biased;
+                    due = signals.unless(until_after(plan, leases, seen)) => due??,
+                    failure = &mut gone => return Err(failure),
+                }
+            }
+            seen = now();
+            let Some(tick) = next.take().or_else(|| plan.schedule.last(seen)) else { continue };
+            let start = tokio::select! {
                 biased;
-                due = signals.unless(until_after(plan, leases, seen)) => due??,
+                start = begun(tick, leases, plan, &opened.outage, signals) => start?,
                 failure = &mut gone => return Err(failure),
+            };
+            match start {
+                TickStart::NotYet => continue,
+                TickStart::Busy => left_out.add(tick),
+                TickStart::NotHere => left_out.end(),
+                TickStart::Here(guard) => {
+                    left_out.end();
+                    self.run(*guard, tick, signals).await?;
+                    tell_of_passed(tick, now(), plan);
+                }
             }
-        }
-        seen = now();
-        let Some(tick) = next.take().or_else(|| plan.schedule.last(seen)) else { continue };
-        let start = tokio::select! {
-            biased;
-            start = begun(tick, leases, plan, outage, signals) => start?,
-            failure = &mut gone => return Err(failure),
-        };
-        let is_over = match start {
-            TickStart::Here(guard) => {
-                left_out.end();
-                at(*guard, tick, url, leases, plan, outage, signals).await?;
-                tell_of_passed(tick, now(), plan);
-                true
-            }
-            TickStart::NotHere => {
-                left_out.end();
-                true
-            }
-            TickStart::Busy => {
-                left_out.add(tick);
-                true
-            }
-            TickStart::NotYet => false,
-        };
-        if is_over {
             left = left.map(|left| left - 1);
         }
+        Ok(exit::OK)
     }
-    Ok(exit::OK)
+
+    /// One tick, which is run here.
+    async fn run(&self, guard: TickGuard, tick: Wall, signals: &mut Signals) -> Result<(), Failure> {
+        let CronHost { url, opened, leases, plan } = self;
+        let policy = match Policy::new(leases.holder().as_str(), plan.ttl, plan.grace) {
+            Ok(policy) => policy.at_most(plan.at_most),
+            Err(failure) => {
+                guard.release().await;
+                return Err(failure);
+            }
+        };
+        policy.watchdogs.bequeath(Will::of(url, leases, [guard.lease().key().as_str()].into_iter()));
+        let mut command = plan.command.command();
+        command.env("TENURE_TICK", tick.0.to_string()).stdin(Stdio::null());
+        let outage = &opened.outage;
+        let ticking = Ticking { guard, outage, ttl: plan.ttl, at_least_once: plan.at_least_once, end: None };
+        match attend(ticking, command, CommandInput::Piped, &policy, signals).await {
+            // Later ticks may find it again, as after a deployment.
+            Err(failure) if matches!(failure.code, exit::CANNOT_EXECUTE | exit::NOT_FOUND) => {
+                output::note(format!("{}: the tick {tick} did not run: {failure}", plan.key));
+            }
+            Err(failure) => return Err(failure),
+            Ok(end) => note(end, tick, plan),
+        }
+        Ok(())
+    }
 }
 
 /// Waits until a tick is due that is later.
-async fn until_after(
-    plan: &config::cron::CronConfig,
-    leases: &Leases,
-    mut seen: Wall,
-) -> Result<(), Failure> {
+async fn until_after(plan: &CronConfig, leases: &Leases, mut seen: Wall) -> Result<(), Failure> {
     loop {
         let now = leases.clock().now().wall;
         // A clock that was ahead has shown what is still to come. What ran by it is in the record, which refuses all ticks before that.
@@ -123,40 +139,8 @@ async fn until_after(
     }
 }
 
-/// One tick, which is run here.
-async fn at(
-    guard: TickGuard,
-    tick: Wall,
-    url: &Url,
-    leases: &Leases,
-    plan: &config::cron::CronConfig,
-    outage: &Outage,
-    signals: &mut Signals,
-) -> Result<(), Failure> {
-    let policy = match Policy::new(leases.holder().as_str(), plan.ttl, plan.grace) {
-        Ok(policy) => policy.at_most(plan.at_most),
-        Err(failure) => {
-            guard.release().await;
-            return Err(failure);
-        }
-    };
-    policy.watchdogs.bequeath(Will::of(url, leases, [guard.lease().key().as_str()].into_iter()));
-    let mut command = plan.command.command();
-    command.env("TENURE_TICK", tick.0.to_string()).stdin(Stdio::null());
-    let ticking = Ticking { guard, outage, ttl: plan.ttl, at_least_once: plan.at_least_once, end: None };
-    match attend(ticking, command, CommandInput::Piped, &policy, signals).await {
-        // Later ticks may find it again, as after a deployment.
-        Err(failure) if matches!(failure.code, exit::CANNOT_EXECUTE | exit::NOT_FOUND) => {
-            output::note(format!("{}: the tick {tick} did not run: {failure}", plan.key));
-        }
-        Err(failure) => return Err(failure),
-        Ok(end) => note(end, tick, plan),
-    }
-    Ok(())
-}
-
 /// Says what was due while this one ran, but for the last, which is due still.
-fn tell_of_passed(tick: Wall, now: Wall, plan: &config::cron::CronConfig) {
+fn tell_of_passed(tick: Wall, now: Wall, plan: &CronConfig) {
     let (next, last) = (plan.schedule.after(tick), plan.schedule.last(now));
     if let (Some(next), Some(last)) = (next, last)
         && next < last
@@ -169,7 +153,7 @@ fn tell_of_passed(tick: Wall, now: Wall, plan: &config::cron::CronConfig) {
 }
 
 /// Says how a tick ended, if it was not well.
-fn note(end: CommandEnd, tick: Wall, plan: &config::cron::CronConfig) {
+fn note(end: CommandEnd, tick: Wall, plan: &CronConfig) {
     match end {
         CommandEnd::Done(0) => {}
         CommandEnd::Done(status) => {

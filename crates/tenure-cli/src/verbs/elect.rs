@@ -30,7 +30,8 @@ pub(crate) async fn elect(url: &Url, mut plan: config::ElectConfig) -> Result<u8
     if let Some(place) = url.of_less()? {
         return less::elect(&place, plan).await;
     }
-    let config::ElectConfig { term, on_change, cooldown } = plan;
+    let on_change = plan.on_change.take();
+    let term = &plan.term;
     let mut signals = Signals::listen()?;
     let opened = OpenedStore::open(url, term.await_store, Outage::new(true));
     let opened = signals.unless(opened).await??;
@@ -58,7 +59,7 @@ pub(crate) async fn elect(url: &Url, mut plan: config::ElectConfig) -> Result<u8
         Ok(NativeLease { guard, outage: &opened.outage, ttl: term.ttl, kept: LeastTime::default() })
     };
     let will = || Will::of(url, &leases, [term.key.as_str()].into_iter());
-    let result = terms(elected, leases.holder().as_str(), will, (&term, cooldown), &mut signals).await;
+    let result = terms(elected, leases.holder().as_str(), will, &plan, &mut signals).await;
     // Whatever is still on its way, such as a claim that nobody waits for any more, is given back.
     signals.farewell(&result, term.ttl, leases.stop()).await;
     if let Some(following) = following {
@@ -94,16 +95,17 @@ async fn terms<T: ExclusiveLease>(
     elected: impl AsyncFn() -> Result<T, Failure>,
     name: &str,
     will: impl Fn() -> Option<Will>,
-    (plan, cooldown): (&config::RunConfig, Duration),
+    plan: &config::ElectConfig,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
+    let config::ElectConfig { term, cooldown, .. } = plan;
     leaderships::start();
     loop {
         let tenancy = signals.unless(elected()).await??;
         leaderships::begun();
-        let policy = match Policy::new(name, plan.ttl, plan.grace) {
+        let policy = match Policy::new(name, term.ttl, term.grace) {
             Ok(policy) => {
-                policy.at_most(plan.at_most).hooks(plan.hooks.clone()).checked_by(plan.check.clone())
+                policy.at_most(term.at_most).hooks(term.hooks.clone()).checked_by(term.check.clone())
             }
             Err(failure) => {
                 tenancy.release().await;
@@ -112,7 +114,7 @@ async fn terms<T: ExclusiveLease>(
             }
         };
         policy.watchdogs.bequeath(will());
-        let ended = attend(tenancy, plan.command.command(), CommandInput::Ours, &policy, signals).await;
+        let ended = attend(tenancy, term.command.command(), CommandInput::Ours, &policy, signals).await;
         leaderships::ended(cause(&ended));
         match ended? {
             ended @ (CommandEnd::Done(_) | CommandEnd::FoundLost(_)) => return ended.status(),
@@ -122,7 +124,7 @@ async fn terms<T: ExclusiveLease>(
             CommandEnd::Withdrawn(text) | CommandEnd::Failed(text) => {
                 output::note(format!("{text}; standing by"));
                 // Whoever was told to stop lets the others go first.
-                signals.unless(tokio::time::sleep(cooldown)).await?;
+                signals.unless(tokio::time::sleep(*cooldown)).await?;
             }
         }
     }

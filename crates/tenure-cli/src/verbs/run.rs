@@ -66,6 +66,9 @@ pub(crate) async fn run(url: &Url, mut plan: config::RunConfig) -> Result<u8, Fa
     result
 }
 
+/// What comes of asking for a lease; a failure where nobody waits for that any more.
+type Attempt<T> = Result<Result<T, AcquireError>, Failure>;
+
 async fn under_lease(
     leases: &Leases,
     plan: &config::RunConfig,
@@ -86,7 +89,7 @@ async fn under_lease(
             }
         };
         let acquired = told(leases, &keys, plan.patience, acquired);
-        let acquired = signals.unless(beside_a_watchdog(plan, acquired, opened, policy)).await;
+        let acquired = signals.unless(beside_a_watchdog(plan, acquired, opened, policy)).await.flatten();
         let guards = had(leases, plan, &keys, policy, acquired).await?;
         let kept = LeastTime::from_now(plan.at_least);
         return run_under(plan, NativeAll::new(guards, &opened.outage, plan.ttl, kept), policy, signals)
@@ -108,7 +111,7 @@ async fn under_lease(
     let semaphore =
         if plan.hold == HoldKind::Lease { None } else { tenure::permits::key(plan.key.as_str()).ok() };
     let keys = [semaphore.as_ref().unwrap_or(&plan.key)];
-    let acquired = signals.unless(beside_a_watchdog(plan, acquired, opened, policy)).await;
+    let acquired = signals.unless(beside_a_watchdog(plan, acquired, opened, policy)).await.flatten();
     let guard = had(leases, plan, &keys, policy, acquired).await?;
     let kept = LeastTime::from_now(plan.at_least);
     run_under(plan, NativeLease { guard, outage: &opened.outage, ttl: plan.ttl, kept }, policy, signals).await
@@ -121,7 +124,7 @@ async fn beside_a_watchdog<T>(
     acquired: impl Future<Output = Result<T, AcquireError>>,
     opened: &OpenedStore,
     policy: &Policy,
-) -> Result<Result<T, AcquireError>, Failure> {
+) -> Attempt<T> {
     if let WaitLimit::Within(_) = plan.patience {
         // The time that is waited for the lease is not spent on processes.
         policy.watchdogs.complete_pair()?;
@@ -158,9 +161,9 @@ async fn had<T>(
     plan: &config::RunConfig,
     keys: &[&tenure::Key],
     policy: &Policy,
-    acquired: Result<Result<Result<T, AcquireError>, Failure>, Failure>,
+    attempt: Attempt<T>,
 ) -> Result<T, Failure> {
-    let failure = match acquired.flatten() {
+    let failure = match attempt {
         Ok(Ok(had)) => return Ok(had),
         Ok(Err(error)) => {
             let about = match &error {

@@ -74,12 +74,13 @@ impl ExclusiveLease for Elected {
     }
 }
 
-pub(super) async fn elect(place: &LessLocation, plan: config::ElectConfig) -> Result<u8, Failure> {
-    let config::ElectConfig { term, on_change, cooldown } = plan;
+pub(super) async fn elect(place: &LessLocation, mut plan: config::ElectConfig) -> Result<u8, Failure> {
+    let on_change = plan.on_change.take();
+    let term = &plan.term;
     if term.about.has_note() {
         return Err(Failure::usage("less's table has no room for a note; leave --note out"));
     }
-    if cooldown > term.ttl / 5 * 2 {
+    if plan.cooldown > term.ttl / 5 * 2 {
         return Err(Failure::usage(
             "on less's table a candidate stands back for two fifths of the ttl at the most; leave --cooldown out, or shorten it",
         ));
@@ -114,7 +115,7 @@ pub(super) async fn elect(place: &LessLocation, plan: config::ElectConfig) -> Re
         let next = told_by(look, &[&term.key], WaitLimit::Forever, stand_by(&candidate)).await?;
         Ok(Elected { candidate: Arc::clone(&candidate), term: next, key: term.key.as_str().to_owned() })
     };
-    let result = super::terms(elected, candidate.id(), || None, (&term, cooldown), &mut signals).await;
+    let result = super::terms(elected, candidate.id(), || None, &plan, &mut signals).await;
     if let Some(following) = following {
         following.end().await;
     }
