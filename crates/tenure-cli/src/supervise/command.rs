@@ -1,6 +1,8 @@
 //! One command that has a lease for itself, and that the user has started: it has the terminal, and the user's signals stop it.
 //! The lease goes with it.
 
+mod ended;
+
 use super::check;
 use super::hooks;
 use super::lease::{ExclusiveLease, Lease, ReleaseEnd};
@@ -12,7 +14,8 @@ use super::terminal::Terminal;
 use crate::exit::{self, Asked, Failure};
 use crate::output::{self, Lost};
 use crate::telemetry::leaderships;
-use crate::text::brief;
+use ended::{EndedCommand, LeaseEnd, NotEnded};
+use std::ffi::OsStr;
 use std::pin::pin;
 use std::process::Command;
 use std::sync::Arc;
@@ -117,43 +120,15 @@ async fn attend_alone<T: ExclusiveLease>(
     signals: &mut Signals,
 ) -> Result<CommandEnd, Failure> {
     let (program, key) = (command.get_program().to_owned(), tenancy.lease().key().to_owned());
-    let (step, seen) = see_all(tenancy.lease(), command, input, policy, signals).await;
-    let (asked, status, stopped) = match seen {
-        Ok((CommandOutcome::Ended { status, stopped, left, .. }, asked)) => {
-            let told = |left| output::note(format!("CMD {left}, since the lease goes with CMD"));
-            left.into_iter().for_each(told);
-            (asked, Some(status), stopped)
-        }
-        Ok((CommandOutcome::TooLate, asked)) => (asked, None, Some(Why::Losing)),
-        Ok((CommandOutcome::NotStarted(error), _)) => {
-            policy.watchdogs.dismiss();
-            let failure = not_started(&program, &error);
-            tenancy.not_started(&failure.text);
-            // Nobody waits for a least time, nor for a store that is away, before the user is told.
-            let released = tokio::time::timeout(policy.ttl.min(MOMENT), tenancy.release());
-            let told = async {
-                if released.await.is_err() {
-                    output::note(format!("{key}: the lease is not given up yet, and may have to expire"));
-                }
-            };
-            signals.unless_hurried(told).await;
-            return Err(failure);
-        }
-        // Nothing is known of the command, which may still be at work: the watchdogs stay, and the lease must expire.
-        Ok((CommandOutcome::Stuck(_), _)) => {
-            let text = format!("{key}: the command can't be killed; {} left to expire", T::WHAT);
-            tenancy.lapse().await;
-            return Err(Failure::new(exit::LOST, text));
-        }
-        Err(by) => {
-            tenancy.lapse().await;
-            return Err(Failure { is_urgent: true, ..Failure::asked(by) });
-        }
+    let (part, seen) = see_all(tenancy.lease(), command, input, policy, signals).await;
+    let ended = match EndedCommand::of(part, seen) {
+        Ok(ended) => ended,
+        Err(not_ended) => return Err(given_up(tenancy, not_ended, &program, policy, signals).await),
     };
-    tenancy.ended(status, stopped.or(asked.map(|_| Why::Asked)));
+    tenancy.ended(ended.status, ended.stopped.or(ended.asked.map(|_| Why::Asked)));
     let (loss, trouble) = (tenancy.loss().await, tenancy.trouble());
     // Now: the release may take as long as the outage, and may land after all. A loss that is known is counted already.
-    if stopped == Some(Why::Losing) {
+    if ended.stopped == Some(Why::Losing) {
         if loss.is_none() {
             tenancy.tell_losing();
         }
@@ -161,8 +136,21 @@ async fn attend_alone<T: ExclusiveLease>(
             leaderships::ended("lost");
         }
     }
-    // The command is over, and an expired lease is given up as well; but it may tell that the lease was lost. It may be kept for its least time; who asks to stop does not wait for that.
-    let patience = if asked.is_some() { policy.ttl.min(MOMENT) } else { policy.ttl };
+    let late = || Lost { why: T::TOO_LATE.to_owned(), remedy: Some(T::REMEDY) };
+    let loss = loss.or_else(|| ended.stopped.map(|_| late()));
+    // It may be kept for its least time; who asks to stop does not wait for that.
+    let patience = if ended.asked.is_some() { policy.ttl.min(MOMENT) } else { policy.ttl };
+    let release = released(tenancy, patience, policy, signals).await;
+    ended.end(&key, LeaseEnd { loss, trouble, release }, policy)
+}
+
+/// Gives up a lease whose command is over. It may have expired: the release may tell that it was lost.
+async fn released<T: ExclusiveLease>(
+    tenancy: T,
+    patience: Duration,
+    policy: &Policy,
+    signals: &mut Signals,
+) -> ReleaseEnd {
     let released = tokio::time::timeout(patience, tenancy.release());
     // The watchdogs end while the store is at work on the release. Before, they would take the processors from it.
     let dismissed = async {
@@ -178,48 +166,44 @@ async fn attend_alone<T: ExclusiveLease>(
         .await;
     // Also where nobody waits for that.
     policy.watchdogs.dismiss();
-    let late = || Lost { why: T::TOO_LATE.to_owned(), remedy: Some(T::REMEDY) };
-    let loss = loss.or_else(|| stopped.map(|_| late()));
-    // The loss may name its cause already.
-    let because = |text: String| match trouble {
-        Some(trouble) if !text.contains(&trouble) => format!("{text}: {trouble}"),
-        _ => text,
-    };
-    let stopped_since = |why: &str| format!("{key}: {why}; {}", step.end());
-    match (asked, stopped, loss, status) {
-        (Some(by), ..) => Err(Failure::asked(by)),
-        (_, Some(Why::Revoked), ..) => Ok(CommandEnd::Withdrawn(stopped_since("the lease was withdrawn"))),
-        (_, Some(Why::Overran), ..) => {
-            let most = policy.at_most.map_or_else(String::new, |most| format!(" {}", brief(most)));
-            let what = format!("{} ran for longer than the{most} of --max", step.name());
-            Ok(CommandEnd::Failed(stopped_since(&what)))
-        }
-        (_, Some(Why::Unwell), ..) => {
-            let times = policy.check.as_ref().map_or(1, |check| check.failures);
-            let times = if times == 1 { String::new() } else { format!(" {times} times in a row") };
-            Ok(CommandEnd::Failed(stopped_since(&format!("--check failed{times}"))))
-        }
-        (_, _, Some(loss), _) if loss.is_wanted() => {
-            Ok(CommandEnd::Released(stopped_since(&because(loss.why))))
-        }
-        (_, _, Some(Lost { why, remedy }), _) => {
-            let remedy = remedy.map_or_else(String::new, |remedy| format!(" ({remedy})"));
-            Ok(CommandEnd::Lost(format!("{}{remedy}", stopped_since(&because(why)))))
-        }
-        (_, _, None, status) => {
-            let status = status.map_or(exit::INTERNAL, shell_status);
-            Ok(match release_end {
-                ReleaseEnd::Given => CommandEnd::Done(status),
-                ReleaseEnd::FoundLost => CommandEnd::FoundLost(found_lost(&key, status)),
-            })
-        }
-    }
+    release_end
 }
 
-/// What is said where a command has ended with that status, and its lease was gone before.
-fn found_lost(key: &str, status: u8) -> String {
-    let ended = if status == exit::OK { String::new() } else { format!("; CMD ended with {status}") };
-    format!("{key}: the lease was lost while the command ran, as was found when it was to be given up{ended}")
+/// Gives up a lease whose command has not ended: it was never started, or may still be at work.
+async fn given_up<T: ExclusiveLease>(
+    mut tenancy: T,
+    not_ended: NotEnded,
+    program: &OsStr,
+    policy: &Policy,
+    signals: &mut Signals,
+) -> Failure {
+    let key = tenancy.lease().key().to_owned();
+    match not_ended {
+        NotEnded::NotStarted(error) => {
+            policy.watchdogs.dismiss();
+            let failure = not_started(program, &error);
+            tenancy.not_started(&failure.text);
+            // Nobody waits for a least time, nor for a store that is away, before the user is told.
+            let released = tokio::time::timeout(policy.ttl.min(MOMENT), tenancy.release());
+            let told = async {
+                if released.await.is_err() {
+                    output::note(format!("{key}: the lease is not given up yet, and may have to expire"));
+                }
+            };
+            signals.unless_hurried(told).await;
+            failure
+        }
+        // Nothing is known of the command, which may still be at work: the watchdogs stay, and the lease must expire.
+        NotEnded::Stuck => {
+            tenancy.lapse().await;
+            let text = format!("{key}: the command can't be killed; {} left to expire", T::WHAT);
+            Failure::new(exit::LOST, text)
+        }
+        NotEnded::Hurried(by) => {
+            tenancy.lapse().await;
+            Failure { is_urgent: true, ..Failure::asked(by) }
+        }
+    }
 }
 
 /// What of a tenancy was seen to its end.
