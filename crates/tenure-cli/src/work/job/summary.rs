@@ -1,13 +1,13 @@
 //! The last words of `work`.
 
-use super::board::{Board, Local};
+use super::board::{Board, Local, UnitCounts};
 use super::failed::Failed;
 use crate::exit::Failure;
 use crate::keys::JobName;
 use crate::output;
 use crate::text::{brief, count, escaped};
 use crate::work::units::text_of;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tenure::{Key, Store};
@@ -41,27 +41,59 @@ pub(crate) async fn failed(store: &impl Store, board: &Board, of_all: bool) -> B
     read.unwrap_or_else(|_| Ok(BTreeMap::new())).unwrap_or_default()
 }
 
-/// `failed`: what is known of the failed units beside their names.
-pub(crate) fn print(
-    name: &JobName,
-    board: &Board,
-    names: &BTreeMap<Key, Vec<u8>>,
-    tally: &Tally,
-    failed: &mut BTreeMap<Key, Failed>,
+/// How a job stands when this process ends.
+pub(crate) struct JobSummary<'j> {
+    name: &'j JobName,
+    tally: &'j Tally,
+    counts: UnitCounts,
+    /// Those of the failed ones that an earlier run recorded.
+    bygone: usize,
+    failed: Vec<Failed>,
+    damaged: Vec<String>,
+    removed: Vec<String>,
     took: Duration,
-    as_json: bool,
-) -> Result<(), Failure> {
-    let counts = board.counts();
-    let of_key = |key: &Key| JobName::of_key(key).map_or_else(Vec::new, |(_, unit)| unit.as_bytes().to_vec());
-    let unit = |key: &Key| names.get(key).cloned().unwrap_or_else(|| of_key(key));
-    let known = |key: &Key| failed.remove(key).unwrap_or_else(|| Failed::named(unit(key)));
-    let bad: Vec<Failed> = board.keys(Local::Failed).map(known).collect();
-    let text = |key: &Key| text_of(&unit(key));
-    let damaged: Vec<String> = board.keys(Local::Damaged).map(text).collect();
-    let removed: Vec<String> = board.keys(Local::Gone).map(text).collect();
-    let mut written = Ok(());
-    if as_json {
-        let document = json!({
+}
+
+impl<'j> JobSummary<'j> {
+    /// `failed`: what is known of the failed units beside their names.
+    pub(crate) fn of(
+        name: &'j JobName,
+        board: &Board,
+        names: &BTreeMap<Key, Vec<u8>>,
+        tally: &'j Tally,
+        mut failed: BTreeMap<Key, Failed>,
+        took: Duration,
+    ) -> JobSummary<'j> {
+        let of_key =
+            |key: &Key| JobName::of_key(key).map_or_else(Vec::new, |(_, unit)| unit.as_bytes().to_vec());
+        let unit = |key: &Key| names.get(key).cloned().unwrap_or_else(|| of_key(key));
+        let known = |key: &Key| failed.remove(key).unwrap_or_else(|| Failed::named(unit(key)));
+        let failed = board.keys(Local::Failed).map(known).collect();
+        let text = |key: &Key| text_of(&unit(key));
+        let damaged = board.keys(Local::Damaged).map(text).collect();
+        let removed = board.keys(Local::Gone).map(text).collect();
+        let (counts, bygone) = (board.counts(), board.bygone());
+        JobSummary { name, tally, counts, bygone, failed, damaged, removed, took }
+    }
+
+    pub(crate) fn print(&self, as_json: bool) -> Result<(), Failure> {
+        // One line, so that it is told from what commands have written before it.
+        let written = if as_json { output::print_line(&output::json::line(&self.json())) } else { Ok(()) };
+        // What is said to people is said all the same.
+        let all_is_well = self.failed.is_empty() && self.damaged.is_empty() && self.removed.is_empty();
+        if all_is_well {
+            output::tell(self.in_words());
+        } else {
+            output::note(self.in_words());
+            self.note_units();
+            self.note_remedies();
+        }
+        written
+    }
+
+    fn json(&self) -> Value {
+        let JobSummary { name, tally, counts, bygone, failed, damaged, removed, took } = self;
+        json!({
             "job": name.as_str(),
             "units": counts.total(),
             "done": counts.done,
@@ -69,8 +101,8 @@ pub(crate) fn print(
             "damaged": counts.damaged,
             "open": counts.open + counts.ours,
             "removed": counts.gone,
-            "failed_before": board.bygone(),
-            "failed_units": bad.iter().map(Failed::json).collect::<Vec<_>>(),
+            "failed_before": bygone,
+            "failed_units": failed.iter().map(Failed::json).collect::<Vec<_>>(),
             "damaged_units": damaged,
             "removed_units": removed,
             "here": {
@@ -80,68 +112,62 @@ pub(crate) fn print(
                 "handed_back": tally.handed_back,
             },
             "seconds": took.as_secs_f64(),
-        });
-        // What is said to people is said all the same.
-        // One line, so that it is told from what commands have written before it.
-        written = output::print_line(&output::json::line(&document));
+        })
     }
-    let mut text =
-        format!("job \"{}\": {} of {} done", name.shown(), counts.done, count(counts.total(), "unit"));
-    for (n, what) in [
-        (counts.failed, "failed"),
-        (counts.damaged, "with a damaged record"),
-        (counts.gone, "removed before they were done"),
-        (counts.open + counts.ours, "open"),
-        (board.bygone(), "of these an earlier run's"),
-    ] {
-        if n > 0 {
-            text.push_str(&format!(", {n} {what}"));
+
+    fn in_words(&self) -> String {
+        let JobSummary { name, tally, counts, .. } = self;
+        let units = count(counts.total(), "unit");
+        let mut text = format!("job \"{}\": {} of {units} done", name.shown(), counts.done);
+        let more = |text: &mut String, n: usize, what: &str| {
+            if n > 0 {
+                text.push_str(&format!(", {n} {what}"));
+            }
+        };
+        more(&mut text, counts.failed, "failed");
+        more(&mut text, counts.damaged, "with a damaged record");
+        more(&mut text, counts.gone, "removed before they were done");
+        more(&mut text, counts.open + counts.ours, "open");
+        more(&mut text, self.bygone, "of these an earlier run's");
+        text.push_str(&format!("; here {} done", tally.done));
+        more(&mut text, tally.failures, "failed attempts");
+        more(&mut text, tally.taken_over, "taken over from dead processes");
+        more(&mut text, tally.handed_back, "handed back");
+        format!("{text}, in {}", brief(self.took))
+    }
+
+    /// The units that are not done, as many of each kind as people read.
+    fn note_units(&self) {
+        let escape = |units: &[String]| units.iter().map(|unit| escaped(unit)).collect::<Vec<String>>();
+        let failed = self.failed.iter().map(Failed::brief).collect();
+        for (units, what) in
+            [(failed, "failed"), (escape(&self.damaged), "damaged"), (escape(&self.removed), "removed")]
+        {
+            for unit in units.iter().take(SHOWN) {
+                output::note(format!("  {what}: {unit}"));
+            }
+            if units.len() > SHOWN {
+                let (more, name) = (units.len() - SHOWN, self.name.as_str());
+                output::note(format!("  … and {more} more; see `tenure work status {name}`"));
+            }
         }
     }
-    text.push_str(&format!("; here {} done", tally.done));
-    for (n, what) in [
-        (tally.failures, "failed attempts"),
-        (tally.taken_over, "taken over from dead processes"),
-        (tally.handed_back, "handed back"),
-    ] {
-        if n > 0 {
-            text.push_str(&format!(", {n} {what}"));
-        }
-    }
-    let text = format!("{text}, in {}", brief(took));
-    if bad.is_empty() && damaged.is_empty() && removed.is_empty() {
-        output::tell(text)
-    } else {
-        output::note(text)
-    }
-    let bad: Vec<String> = bad.iter().map(Failed::brief).collect();
-    let [damaged, removed] =
-        [damaged, removed].map(|units| units.iter().map(|unit| escaped(unit)).collect::<Vec<String>>());
-    for (units, what) in [(&bad, "failed"), (&damaged, "damaged"), (&removed, "removed")] {
-        for unit in units.iter().take(SHOWN) {
-            output::note(format!("  {what}: {unit}"));
-        }
-        if units.len() > SHOWN {
+
+    fn note_remedies(&self) {
+        if !self.failed.is_empty() {
+            let name = self.name.as_str();
+            let job = shlex::try_quote(name).unwrap_or_default();
+            // What begins as an option does can't be typed as a word of its own.
+            let retry = match name.starts_with('-') {
+                true => String::new(),
+                false => format!(", or by: tenure work retry {}", escaped(&job)),
+            };
             output::note(format!(
-                "  … and {} more; see `tenure work status {}`",
-                units.len() - SHOWN,
-                name.as_str()
+                "what has failed is tried again by the same command with --retry-failed{retry}"
             ));
         }
+        if !self.removed.is_empty() {
+            output::note("a unit whose record was removed is run if it is given again");
+        }
     }
-    if !bad.is_empty() {
-        let job = shlex::try_quote(name.as_str()).unwrap_or_default();
-        // What begins as an option does can't be typed as a word of its own.
-        let retry = match name.as_str().starts_with('-') {
-            true => String::new(),
-            false => format!(", or by: tenure work retry {}", escaped(&job)),
-        };
-        output::note(format!(
-            "what has failed is tried again by the same command with --retry-failed{retry}"
-        ));
-    }
-    if !removed.is_empty() {
-        output::note("a unit whose record was removed is run if it is given again");
-    }
-    written
 }

@@ -4,7 +4,8 @@ use super::{LAST_WORDS, Scheduler};
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::supervise::signals::Signals;
-use crate::work::job::{say_goodbye, summary};
+use crate::work::job::say_goodbye;
+use crate::work::job::summary::{self, JobSummary};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tenure::clock::boottime;
@@ -61,13 +62,14 @@ impl Scheduler {
             output::may_be_within_line();
         }
         // Whoever asks to stop does not wait for the store.
-        let mut failed = if self.is_asked() {
+        let failed = if self.is_asked() {
             BTreeMap::new()
         } else {
             summary::failed(self.leases.store(), &self.board, as_json).await
         };
         let (board, names, tally) = (&self.board, self.given.names(), &self.tally);
-        let written = summary::print(&self.name, board, names, tally, &mut failed, took, as_json);
+        let summary = JobSummary::of(&self.name, board, names, tally, failed, took);
+        let written = summary.print(as_json);
         match self.stop.take() {
             // Whoever stops us has to know that not all has stopped.
             Some(Failure { by: Some(_), .. }) if !self.lapsing.is_empty() => Err(Failure::silent(exit::LOST)),
