@@ -233,9 +233,29 @@ mod tests {
     //! process that came later is no reason to refuse, one that came before is, and so is one that has done something, whatever its
     //! clock says; what is done after the results were gathered is left alone; what waits for another attempt begins anew, unless somebody has it.
     use super::*;
+    use crate::stepped_clock::SteppedClock;
     use crate::work::job::presence::await_session;
     use std::ffi::OsStr;
-    use tenure::Guard;
+    use tenure::{Guard, MemoryStore};
+
+    /// Starts processes on one store, in simulated time, with what they say of themselves.
+    fn processes() -> impl Fn(Metadata) -> Leases {
+        let clock = SteppedClock::start();
+        let store = MemoryStore::new("simulated", clock.clone());
+        move |about| Leases::builder(store.clone()).clock(clock.clone()).metadata(about).start().unwrap()
+    }
+
+    fn two() -> (Leases, Leases) {
+        let start = processes();
+        (start(Metadata::new()), start(Metadata::new()))
+    }
+
+    /// One that is at work on a job.
+    fn at_work(start: &impl Fn(Metadata) -> Leases, job: &str) -> Leases {
+        let leases = start(Metadata::from([("work".to_owned(), Value::from(job))]));
+        leases.begin_session();
+        leases
+    }
 
     async fn unit(leases: &Leases, status: &str, finished: i64) -> Listed {
         let metadata =
@@ -261,10 +281,9 @@ mod tests {
         listed.stored.unwrap().record.metadata["status"].as_text().unwrap().to_owned()
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_unit_that_another_has_taken_by_mistake_is_run_anew_once_it_is_given_back() {
-        let (store, mut nonces) = (tenure::memory(), Nonces::new(1));
-        let (here, there) = (Leases::new(store.clone()).unwrap(), Leases::new(store).unwrap());
+        let ((here, there), mut nonces) = (two(), Nonces::new(1));
         let seen = unit(&here, "done", 5).await;
         let earlier = earlier(&here).await;
         let guard = claimed(&there).await;
@@ -276,10 +295,9 @@ mod tests {
         assert_eq!((reset.unwrap(), status(&here).await.as_str()), (1, "pending"));
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn what_was_run_anew_meanwhile_is_not_run_once_more() {
-        let (store, mut nonces) = (tenure::memory(), Nonces::new(1));
-        let (here, there) = (Leases::new(store.clone()).unwrap(), Leases::new(store).unwrap());
+        let ((here, there), mut nonces) = (two(), Nonces::new(1));
         let seen = unit(&here, "done", 5).await;
         let earlier = earlier(&here).await;
         let guard = claimed(&there).await;
@@ -289,21 +307,15 @@ mod tests {
         assert_eq!(status(&here).await, "done");
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn of_two_that_begin_anew_the_later_one_is_refused() {
-        let store = tenure::memory();
-        let start = |job: &str| {
-            let about = Metadata::from([("work".to_owned(), Value::from(job))]);
-            let leases = Leases::builder(store.clone()).metadata(about).start().unwrap();
-            leases.begin_session();
-            leases
-        };
+        let start = processes();
         let name = JobName::new(OsStr::new("j")).unwrap();
-        let first = start("j");
+        let first = at_work(&start, "j");
         await_session(&first).await.unwrap();
         check_alone(&first, &name, &Earlier::default()).await.unwrap();
         tokio::time::sleep(Duration::from_millis(5)).await;
-        let (second, other) = (start("j"), start("k"));
+        let (second, other) = (at_work(&start, "j"), at_work(&start, "k"));
         for later in [&second, &other] {
             await_session(later).await.unwrap();
         }
@@ -314,21 +326,15 @@ mod tests {
         check_alone(&second, &name, &Earlier::default()).await.unwrap();
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn who_lives_and_has_done_or_has_a_unit_was_there_before_though_its_clock_says_otherwise() {
-        let store = tenure::memory();
-        let start = || {
-            let about = Metadata::from([("work".to_owned(), Value::from("j"))]);
-            let leases = Leases::builder(store.clone()).metadata(about).start().unwrap();
-            leases.begin_session();
-            leases
-        };
+        let start = processes();
         let name = JobName::new(OsStr::new("j")).unwrap();
-        let here = start();
+        let here = at_work(&start, "j");
         await_session(&here).await.unwrap();
         tokio::time::sleep(Duration::from_millis(5)).await;
         // Its fence is higher, as that of a process whose clock is ahead.
-        let ahead = start();
+        let ahead = at_work(&start, "j");
         await_session(&ahead).await.unwrap();
         unit(&here, "pending", 0).await;
         check_alone(&here, &name, &earlier(&here).await).await.unwrap();
@@ -346,10 +352,9 @@ mod tests {
         check_alone(&here, &name, &earlier(&here).await).await.unwrap();
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn what_is_done_while_others_are_looked_for_is_not_run_once_more() {
-        let (store, mut nonces) = (tenure::memory(), Nonces::new(1));
-        let (here, there) = (Leases::new(store.clone()).unwrap(), Leases::new(store).unwrap());
+        let ((here, there), mut nonces) = (two(), Nonces::new(1));
         unit(&here, "pending", 0).await;
         let before = earlier(&here).await;
         // By one that has joined since, and is therefore no reason to refuse.
@@ -361,10 +366,10 @@ mod tests {
         let now = earlier(&here).await;
         assert_eq!(reset(&here, &mut nonces, [&seen].into_iter(), &now).await.unwrap(), 1);
     }
-    #[tokio::test]
+
+    #[tokio::test(start_paused = true)]
     async fn what_waits_for_another_attempt_begins_anew_unless_who_lives_has_it() {
-        let (store, mut nonces) = (tenure::memory(), Nonces::new(1));
-        let (here, there) = (Leases::new(store.clone()).unwrap(), Leases::new(store).unwrap());
+        let ((here, there), mut nonces) = (two(), Nonces::new(1));
         let of_it = async |leases: &Leases| {
             let stored = leases.store().list_all("work/j/").await.unwrap().remove(0).stored.unwrap();
             Unit::of(&stored.record.metadata).unwrap()
@@ -392,7 +397,7 @@ mod tests {
         claimed(&there).await.release_with(tried).await.unwrap();
         let ttl = Duration::from_millis(300);
         there.lock("work/j/u").ttl(ttl).keep_metadata(None).try_acquire().await.unwrap().lapse().await;
-        tokio::time::sleep(ttl).await;
+        tokio::time::sleep(ttl * 2).await;
         let seen = here.store().list_all("work/j/").await.unwrap().remove(0);
         assert!(seen.stored.as_ref().unwrap().record.tenure.is_some());
         let begun = reset(&here, &mut nonces, [&seen].into_iter(), &earlier(&here).await).await.unwrap();
