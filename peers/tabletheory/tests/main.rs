@@ -2,6 +2,7 @@
 
 mod support;
 
+mod kept;
 mod late;
 mod leases;
 mod lost;

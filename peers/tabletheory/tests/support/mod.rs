@@ -1,6 +1,8 @@
 //! Tables and managers of TableTheory's leases, and ways to spoil them.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+pub(crate) mod script;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
