@@ -2,6 +2,7 @@
 
 use super::error::LeaseKey;
 use super::item::{self, ItemLease};
+use super::machine::{ItemAnswer, ItemRequest};
 use super::options::TableTheoryOptions;
 use super::request::RequestExpressions;
 use tenure_core::StoreError;
@@ -36,45 +37,43 @@ impl Calls {
         [(names.partition_key.clone(), text(&key.pk)), (names.sort_key.clone(), text(&key.sk))].into()
     }
 
-    pub(crate) async fn put(
-        &self,
-        key: &LeaseKey,
-        standing: &ItemLease,
-        asked: RequestExpressions,
-    ) -> Result<Ended<()>, StoreError> {
-        let options = &self.options;
-        let item = item::written(&options.names, &key.pk, &key.sk, standing, options.buffer());
-        let request = self.service.client().put_item().table_name(self.service.table()).set_item(Some(item));
-        self.answer(under!(asked, request).send().await)
-    }
-
-    pub(crate) async fn update(
-        &self,
-        key: &LeaseKey,
-        asked: RequestExpressions,
-    ) -> Result<Ended<()>, StoreError> {
-        let request = self.service.client().update_item().table_name(self.service.table());
-        let request = request.set_key(Some(self.keys(key))).set_update_expression(asked.update);
-        self.answer(under!(asked, request).send().await)
-    }
-
-    pub(crate) async fn delete(
-        &self,
-        key: &LeaseKey,
-        asked: RequestExpressions,
-    ) -> Result<Ended<()>, StoreError> {
-        let request = self.service.client().delete_item().table_name(self.service.table());
-        self.answer(under!(asked, request.set_key(Some(self.keys(key)))).send().await)
+    /// Sends a request, once.
+    pub(crate) async fn send(&self, key: &LeaseKey, request: &ItemRequest) -> Result<ItemAnswer, StoreError> {
+        let Some(asked) = RequestExpressions::of(&self.options, request) else {
+            return self.read(key).await.map(ItemAnswer::Seen);
+        };
+        let (client, table) = (self.service.client(), self.service.table());
+        match request {
+            ItemRequest::Claim { claim, .. } => {
+                let options = &self.options;
+                let item = item::written(&options.names, &key.pk, &key.sk, claim, options.buffer());
+                let request = client.put_item().table_name(table).set_item(Some(item));
+                self.answer(key, under!(asked, request).send().await)
+            }
+            ItemRequest::Refresh { .. } => {
+                let request = client.update_item().table_name(table).set_key(Some(self.keys(key)));
+                let request = request.set_update_expression(asked.update);
+                self.answer(key, under!(asked, request).send().await)
+            }
+            ItemRequest::Release { .. } | ItemRequest::Look => {
+                let request = client.delete_item().table_name(table).set_key(Some(self.keys(key)));
+                self.answer(key, under!(asked, request).send().await)
+            }
+        }
     }
 
     fn answer<T, E: Conditional>(
         &self,
+        key: &LeaseKey,
         answer: Result<T, SdkError<E, HttpResponse>>,
-    ) -> Result<Ended<()>, StoreError> {
-        Ok(match self.service.ended(answer)? {
-            Ended::Done(_) => Ended::Done(()),
-            Ended::Refused(old) => Ended::Refused(old),
-        })
+    ) -> Result<ItemAnswer, StoreError> {
+        match self.service.ended(answer)? {
+            Ended::Done(_) => Ok(ItemAnswer::Done),
+            Ended::Refused(old) => {
+                let old = old.map(|item| self.understand(key, &item)).transpose();
+                old.map(ItemAnswer::Refused)
+            }
+        }
     }
 
     /// The lease as it stands now.
@@ -84,18 +83,6 @@ impl Calls {
         let answer = request.consistent_read(true).send().await;
         let answer = answer.map_err(|error| self.service.failed(Call::Read, error))?;
         answer.item().map(|item| self.understand(key, item)).transpose()
-    }
-
-    /// The lease as a refusal shows it, or as it stands now where an emulator leaves the old item out.
-    pub(crate) async fn refused(
-        &self,
-        key: &LeaseKey,
-        old: Option<Item>,
-    ) -> Result<Option<ItemLease>, StoreError> {
-        match old {
-            Some(item) => self.understand(key, &item).map(Some),
-            None => self.read(key).await,
-        }
     }
 
     fn understand(&self, key: &LeaseKey, item: &Item) -> Result<ItemLease, StoreError> {

@@ -1,7 +1,7 @@
 //! A lease as a condition of the caller's own transaction.
 
 use super::error::LeaseError;
-use super::lease::{HeldLease, Refreshes};
+use super::lease::HeldLease;
 use super::manager::Manager;
 use super::request::RequestExpressions;
 use tenure_core::StoreError;
@@ -22,9 +22,9 @@ impl Manager {
         self.options().check_lease(lease)?;
         let calls = self.calls();
         let (names, token) = (&calls.options.names, lease.token());
-        let asked = match &lease.refreshes {
-            Refreshes::Open(Some(next)) => RequestExpressions::is_of_either(names, token, &next.token),
-            Refreshes::Open(None) | Refreshes::Settled => RequestExpressions::is_of(names, token),
+        let asked = match lease.next() {
+            Some(next) => RequestExpressions::is_of_either(names, token, &next.token),
+            None => RequestExpressions::is_of(names, token),
         };
         let check = ConditionCheck::builder()
             .table_name(calls.service.table())

@@ -2,7 +2,7 @@
 
 use super::error::{LeaseError, LeaseKey};
 use std::time::Duration;
-use tenure_core::{Fence, Now, StoreError, Tick, Wall};
+use tenure_core::{Fence, InvalidInput, Now, StoreError, Tick, Wall};
 
 /// Until when a holder may believe: by its own elapsed time *and* by its wall clock, whichever says so first.
 ///
@@ -54,8 +54,8 @@ pub(crate) enum Refreshes {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NextToken {
     pub(crate) token: String,
-    /// What each of the requests with it lets one believe, from when it was sent: any of them may be the one that took effect. None before the first.
-    pub(crate) meant: Option<Belief>,
+    /// What all of the requests with it let one believe, from when each was sent: any of them may be the one that took effect.
+    pub(crate) meant: Belief,
 }
 
 /// A lease: plain data, which asks for nothing and tells no time by itself. It comes from a
@@ -133,12 +133,50 @@ impl HeldLease {
         ))))
     }
 
+    /// The token that a refresh under way may have given it.
+    pub(crate) fn next(&self) -> Option<&NextToken> {
+        match &self.refreshes {
+            Refreshes::Open(next) => next.as_ref(),
+            Refreshes::Settled => None,
+        }
+    }
+
+    /// A refresh is about to be sent, with that belief should it take effect. The token that it is to set; none if it leaves the present one.
+    pub(crate) fn open(
+        &mut self,
+        meant: Belief,
+        draw: impl Fn() -> Result<String, InvalidInput>,
+    ) -> Result<Option<String>, InvalidInput> {
+        let next = match &mut self.refreshes {
+            Refreshes::Settled => {
+                self.refreshes = Refreshes::Open(None);
+                None
+            }
+            Refreshes::Open(Some(next)) => {
+                next.meant = next.meant.and(meant);
+                Some(next.token.clone())
+            }
+            Refreshes::Open(next) => Some(next.insert(NextToken { token: draw()?, meant }).token.clone()),
+        };
+        // Until it is known, the item may say the one or the other.
+        self.belief = self.belief.and(meant);
+        Ok(next)
+    }
+
     /// The last refresh is known to have changed nothing. Of those before it, no more is known than before.
-    pub(crate) fn is_as(&mut self, before: &HeldLease) {
-        self.belief = before.belief;
-        if before.refreshes == Refreshes::Settled {
+    pub(crate) fn undo(&mut self, before: Belief, was_settled: bool) {
+        self.belief = before;
+        if was_settled {
             self.refreshes = Refreshes::Settled;
         }
+    }
+
+    /// A refresh is known to have taken effect, and nothing else can.
+    pub(crate) fn settle(&mut self, expires_at: i64, belief: Belief) {
+        if let Refreshes::Open(Some(next)) = std::mem::replace(&mut self.refreshes, Refreshes::Settled) {
+            self.token = next.token;
+        }
+        (self.expires_at, self.belief) = (expires_at, belief);
     }
 
     /// It is over for its holder, whatever the item says.

@@ -7,6 +7,7 @@ mod hold;
 mod item;
 mod judge;
 mod lease;
+mod machine;
 mod manager;
 mod options;
 mod orphans;

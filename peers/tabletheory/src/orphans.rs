@@ -2,7 +2,7 @@
 
 use super::error::LeaseKey;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// More than can matter: each is over when its lease would have been.
 const MOST: usize = 1024;
@@ -24,25 +24,27 @@ impl OrphanedClaims {
     }
 
     /// A claim that becomes one of them unless it is closed.
-    pub(crate) fn claim(&self, key: &LeaseKey, token: &str, expires_at: i64) -> UnansweredClaim<'_> {
-        UnansweredClaim { orphans: self, what: Some(((key.clone(), token.to_owned()), expires_at)) }
+    pub(crate) fn claim(self: &Arc<Self>, key: &LeaseKey, token: &str, expires_at: i64) -> UnansweredClaim {
+        let what = Some(((key.clone(), token.to_owned()), expires_at));
+        UnansweredClaim { orphans: Arc::clone(self), what }
     }
 }
 
 /// A claim whose outcome isn't known yet.
-pub(crate) struct UnansweredClaim<'o> {
-    orphans: &'o OrphanedClaims,
+#[derive(Debug)]
+pub(crate) struct UnansweredClaim {
+    orphans: Arc<OrphanedClaims>,
     what: Option<((LeaseKey, String), i64)>,
 }
 
-impl UnansweredClaim<'_> {
+impl UnansweredClaim {
     /// It is known what became of it.
     pub(crate) fn close(mut self) {
         self.what = None;
     }
 }
 
-impl Drop for UnansweredClaim<'_> {
+impl Drop for UnansweredClaim {
     fn drop(&mut self) {
         let Some((claim, expires_at)) = self.what.take() else { return };
         let mut all = self.orphans.all();
@@ -65,7 +67,7 @@ mod tests {
 
     #[test]
     fn what_is_left_open_is_found_once() {
-        let orphans = OrphanedClaims::default();
+        let orphans = Arc::new(OrphanedClaims::default());
         drop(orphans.claim(&key("a"), "t", 5));
         orphans.claim(&key("b"), "u", 5).close();
         assert!(
@@ -77,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_oldest_go_first() {
-        let orphans = OrphanedClaims::default();
+        let orphans = Arc::new(OrphanedClaims::default());
         for n in 0..=MOST {
             drop(orphans.claim(&key(&n.to_string()), "t", 10_000 - i64::try_from(n).unwrap()));
         }

@@ -1,6 +1,7 @@
 //! What is asked of the service: expressions, names and values. Nothing here does I/O.
 
 use super::item;
+use super::machine::ItemRequest;
 use super::options::{Names, TableTheoryOptions};
 use std::collections::BTreeMap;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
@@ -29,11 +30,24 @@ impl RequestExpressions {
         }
     }
 
+    /// Of a write; none of a look, which has no condition.
+    pub(crate) fn of(options: &TableTheoryOptions, request: &ItemRequest) -> Option<RequestExpressions> {
+        let names = &options.names;
+        match request {
+            ItemRequest::Claim { now, .. } => Some(RequestExpressions::acquire(names, *now)),
+            ItemRequest::Refresh { token, next, expires_at, now } => {
+                Some(RequestExpressions::refresh(options, token, next.as_deref(), *expires_at, *now))
+            }
+            ItemRequest::Release { token } => Some(RequestExpressions::is_of(names, token)),
+            ItemRequest::Look => None,
+        }
+    }
+
     /// The item is put where there is none, or over one whose time is over: as peers do it, to the second.
     ///
     /// One thing more is asked: that what is put over *is* a lease, with a token. Peers write over whatever has a number of
     /// that name, if it is small enough. (Where the number is missing, or is a text, their condition does not hold either.)
-    pub(crate) fn acquire(names: &Names, now: i64) -> RequestExpressions {
+    fn acquire(names: &Names, now: i64) -> RequestExpressions {
         RequestExpressions::new(
             "attribute_not_exists(#pk) OR (#lease_expires_at <= :now AND attribute_type(#lease_token, :text))",
             &[
@@ -47,7 +61,7 @@ impl RequestExpressions {
 
     /// The expiry of `token`'s lease is set, and its ttl too; or else that is removed, so that DynamoDB does not delete a live
     /// lease by one that another left there. With `next`, the lease gets that token.
-    pub(crate) fn refresh(
+    fn refresh(
         options: &TableTheoryOptions,
         token: &str,
         next: Option<&str>,
