@@ -40,12 +40,12 @@ impl Belief {
     }
 }
 
-/// What became of the last refresh.
+/// What became of the last refresh, or release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Refreshes {
     /// It is known.
     Settled,
-    /// It is not, and may take effect at any time. The next one changes the token, to this one once it is drawn, so that what
+    /// It is not, and may take effect at any time. The next refresh changes the token, to this one once it is drawn, so that what
     /// comes late finds another and has no effect.
     Open(Option<NextToken>),
 }
@@ -90,7 +90,7 @@ impl HeldLease {
         &self.key
     }
 
-    /// The token, which names this tenure. It stays the same until a refresh is lost on its way.
+    /// The token, which names this tenure. It stays the same until a refresh or a release is lost on its way.
     #[must_use]
     pub fn token(&self) -> &str {
         &self.token
@@ -141,6 +141,20 @@ impl HeldLease {
         }
     }
 
+    /// Whether nothing is under way that may change its item.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.refreshes == Refreshes::Settled
+    }
+
+    /// Something is about to be sent that asks by its present token. Whether nothing else was under way.
+    pub(crate) fn unsettle(&mut self) -> bool {
+        let was_settled = self.is_settled();
+        if was_settled {
+            self.refreshes = Refreshes::Open(None);
+        }
+        was_settled
+    }
+
     /// A refresh is about to be sent, with that belief should it take effect. The token that it is to set; none if it leaves the present one.
     pub(crate) fn open(
         &mut self,
@@ -149,7 +163,7 @@ impl HeldLease {
     ) -> Result<Option<String>, InvalidInput> {
         let next = match &mut self.refreshes {
             Refreshes::Settled => {
-                self.refreshes = Refreshes::Open(None);
+                self.unsettle();
                 None
             }
             Refreshes::Open(Some(next)) => {

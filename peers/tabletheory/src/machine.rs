@@ -1,27 +1,30 @@
 //! The rules by which a lease is acquired, refreshed and released, without I/O, clock or randomness.
 //!
-//! Each operation is a machine. Whoever performs it sends what `request` says, and hands the answer to `on`, until that names the end. The time and new
-//! tokens are arguments. The lease outlives the operation. Whatever a request may change is noted in it, or among the orphaned claims, before
-//! that request is sent. So an operation may be dropped at any moment.
+//! Each operation is a machine. Whoever performs it sends what `request` says, and hands the answer to `on`, until that names the end. The
+//! time and new tokens are arguments. The lease outlives the operation. Whatever a request may change is noted in the lease, or among the
+//! orphaned claims of the process, before that request is sent. So an operation may be dropped at any moment.
 //!
 //! **A round** is one conditional write. A look at the item follows where the write's answer does not tell how the item is: the answer was
-//! lost, or it is a refusal without the item. What the item says is then judged (`judge.rs`), and may ask for another round. There are three
+//! lost, or it is a refusal without the item. What the item says is judged (`judge.rs`), and may ask for another round. There are three
 //! rounds at the most. An unknown outcome is told as one, though a later round fails for another reason that may pass.
 //!
-//! **A claim** is sent again to the byte: with the token, the expiry and the second of the first. Should several land, they are one acquisition, and
-//! belief counts from before the first was sent. A claim that may land when nobody waits for it is noted as an orphan of this process.
-//! What stands in the way of a later claim may be that orphan. Nobody believes in it, so it is taken up, by a refresh that changes its token.
+//! **A claim** is sent again to the byte: with the token, the expiry and the second of the first. Should several land, they are one
+//! acquisition, and belief counts from before the first was sent. One that may land when nobody waits for it is noted as an orphan. A later
+//! claim may find that in its way. Nobody believes in it, so it is taken up, by a refresh that changes its token. The new token is an
+//! orphan's, too, until it is known what became of that.
 //!
-//! **A refresh** leaves the token as it is, until the answer to one is lost. That one is *open*: it may land at any time, and set back an expiry that its
-//! holder believes in. So the next one changes the token, and what lands late finds another token than it asks for. Meanwhile the lease is
-//! believed until the soonest of its old expiry and of all that is under way. Two sights settle what is open. The item may have the new token. Or it shows
-//! the expiry that was asked for, and showed another one before; that counts only for a refresh that no other open one went before.
+//! **A refresh** leaves the token as it is, until the answer to one is lost. That one is *open*: it may land at any time, and set back an
+//! expiry that its holder believes in. So the next one changes the token, and what lands late finds another token than it asks for. Meanwhile
+//! the lease is believed until the soonest of its old expiry and of all that is under way. Two sights settle what is open. The item may have
+//! the new token. Or it shows the expiry that was asked for, and is known to have shown another before. The latter counts only where nothing
+//! else was open.
 //!
-//! **A release** ends belief before anything is sent. It deletes the item of either token that the lease may have, expired or not.
-//! A refusal that shows another's item, or none, is a success, as peers have it.
+//! **A release** ends belief before anything is sent. It deletes the item of either token that the lease may have, expired or not. A refusal
+//! that shows another's item, or none, is a success, as peers have it. One whose answer was lost is open, too. It could delete what its
+//! caller refreshes after all, so that refresh changes the token.
 //!
-//! **The clock** of the holder says three things: the second that a condition compares with, the expiry that is written, and until when that is believed.
-//! All three come from one reading, made before the request is sent. A request that is late only says less than was true.
+//! **The clock** of the holder says three things: the second that a condition compares with, the expiry that is written, and until when that
+//! is believed. All three come from one reading, made before the request is sent. A request that is late only says less than was true.
 
 mod acquisition;
 mod refresh;
@@ -171,3 +174,6 @@ impl OperationRounds {
         self.are_over().then(|| OperationEnd::Failed(self.told(restless())))
     }
 }
+
+#[cfg(test)]
+mod tests;

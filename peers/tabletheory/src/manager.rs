@@ -143,7 +143,8 @@ impl Manager {
     /// comes of this.
     ///
     /// # Errors
-    /// When the service can't be reached or refuses. The same may be tried again; else the lease ends by itself.
+    /// When the service can't be reached or refuses. The same may be tried again; else the lease ends by itself. Where it may still be given
+    /// back by what is on its way, a refresh after all changes the token.
     ///
     /// # Cancel safety
     /// When the future is dropped, the lease may have been given back or not; it isn't held.

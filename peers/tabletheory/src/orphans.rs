@@ -38,6 +38,10 @@ pub(crate) struct UnansweredClaim {
 }
 
 impl UnansweredClaim {
+    pub(crate) fn is_by(&self, token: &str) -> bool {
+        self.what.as_ref().is_some_and(|((_, by), _)| by == token)
+    }
+
     /// It is known what became of it.
     pub(crate) fn close(mut self) {
         self.what = None;

@@ -1,8 +1,8 @@
 //! Requests and answers of TableTheory's leases that are lost, late, or cut off.
 //!
-//! Plan: a refresh that arrives after a later one has no effect, nor does a repeated one; while one is open, the lease is held
-//! until the sooner of both expiries; a claim that landed when nobody waited any more is taken up by the same manager, and by no
-//! other; a request that was never sent changes nothing; a lease that is kept in the background is prolonged, ends with its item,
+//! Plan: a refresh that arrives after a later one has no effect, nor does a repeated one, or a release; while one is open, the lease
+//! is held until the sooner of both expiries; a claim that landed when nobody waited any more is taken up by the same manager, and by
+//! no other; a request that was never sent changes nothing; a lease that is kept in the background is prolonged, ends with its item,
 //! and once lost stays lost.
 
 #![allow(
@@ -86,6 +86,27 @@ async fn a_refresh_that_comes_late_has_no_effect() {
     let second = lease.token().to_owned();
     manager.refresh(&mut lease, TEN).await.unwrap();
     assert_eq!(lease.token(), second);
+    manager.release(&mut lease).await.unwrap();
+    assert_eq!(item(&pk, "LOCK").await, None);
+}
+
+#[tokio::test]
+async fn s1_a_release_that_comes_late_leaves_what_was_refreshed_after_it() {
+    let Behind { manager, stub, left, clock } = behind("DeleteItem", Fate::RequestLost).await;
+    let pk = unique("regretted");
+    let mut lease = manager.acquire(&pk, TEN).await.unwrap();
+    left.store(usize::MAX, Ordering::SeqCst);
+    let told = manager.release(&mut lease).await.unwrap_err();
+    assert_eq!(kind(&told), Some(ErrorKind::Unknown), "{told}");
+    // It is wanted after all.
+    manager.refresh(&mut lease, TEN).await.unwrap();
+    assert!(lease.is_held(clock.now()));
+    for late in stub.requests("DeleteItem") {
+        let answer = late.repeat().await;
+        assert!(answer.contains("ConditionalCheckFailed"), "{answer}");
+    }
+    assert!(item(&pk, "LOCK").await.is_some(), "it is believed");
+    left.store(0, Ordering::SeqCst);
     manager.release(&mut lease).await.unwrap();
     assert_eq!(item(&pk, "LOCK").await, None);
 }

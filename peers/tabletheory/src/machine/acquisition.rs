@@ -30,9 +30,39 @@ struct TakeUp {
     /// When it ends.
     until: i64,
     refresh: LeaseRefresh,
-    /// Should it not be known what becomes of this, the next acquisition finds the orphan, or what its token was changed to.
-    orphan: UnansweredClaim,
-    changed: Option<UnansweredClaim>,
+    /// Should it not be known what becomes of this, the next acquisition finds the orphan, or whatever its token was changed to.
+    claims: Vec<UnansweredClaim>,
+}
+
+impl TakeUp {
+    fn request(
+        &mut self,
+        lease: &mut HeldLease,
+        now: Now,
+        draw: &dyn Fn() -> Result<String, InvalidInput>,
+        orphans: &Arc<OrphanedClaims>,
+    ) -> Result<ItemRequest, InvalidInput> {
+        let request = self.refresh.request(lease, now, draw)?;
+        if let ItemRequest::Refresh { next: Some(next), expires_at, .. } = &request
+            && !self.claims.iter().any(|claim| claim.is_by(next))
+        {
+            self.claims.push(orphans.claim(&lease.key, next, *expires_at));
+        }
+        Ok(request)
+    }
+
+    fn on(&mut self, lease: &mut HeldLease, answer: Result<ItemAnswer, StoreError>) -> Option<OperationEnd> {
+        let end = self.refresh.on(lease, answer)?;
+        let is_known = match end {
+            OperationEnd::Done => true,
+            OperationEnd::Gone(_) => self.refresh.rounds.are_known(),
+            OperationEnd::Failed(_) => false,
+        };
+        if is_known {
+            self.claims.drain(..).for_each(UnansweredClaim::close);
+        }
+        Some(if let OperationEnd::Gone(_) = end { OperationEnd::Gone(Some(self.until)) } else { end })
+    }
 }
 
 impl LeaseAcquisition {
@@ -66,29 +96,13 @@ impl LeaseAcquisition {
         if !self.orphans.take(&lease.key, &by) {
             return Some(OperationEnd::Gone(Some(until)));
         }
-        let orphan = self.orphans.claim(&lease.key, &by, until);
+        let claims = vec![self.orphans.claim(&lease.key, &by, until)];
         let refresh = LeaseRefresh::new(self.duration, self.skew);
-        self.take_up = Some(TakeUp { until, refresh, orphan, changed: None });
+        self.take_up = Some(TakeUp { until, refresh, claims });
         *lease = HeldLease::known_by(&lease.key.pk, &lease.key.sk, by);
         // An earlier attempt to take it up may still be on its way, so the token is changed.
         lease.refreshes = Refreshes::Open(None);
         None
-    }
-
-    fn on_take_up(
-        &mut self,
-        lease: &mut HeldLease,
-        answer: Result<ItemAnswer, StoreError>,
-    ) -> Option<OperationEnd> {
-        let end = self.take_up.as_mut()?.refresh.on(lease, answer)?;
-        let TakeUp { until, orphan, changed, .. } = self.take_up.take()?;
-        if !matches!(end, OperationEnd::Failed(_)) {
-            orphan.close();
-            if let Some(changed) = changed {
-                changed.close();
-            }
-        }
-        Some(if let OperationEnd::Gone(_) = end { OperationEnd::Gone(Some(until)) } else { end })
     }
 }
 
@@ -100,14 +114,7 @@ impl LeaseOperation for LeaseAcquisition {
         draw: &dyn Fn() -> Result<String, InvalidInput>,
     ) -> Result<ItemRequest, InvalidInput> {
         if let Some(take_up) = &mut self.take_up {
-            let request = take_up.refresh.request(lease, now, draw)?;
-            if let Some(next) = lease.next() {
-                let expires_at = judge::expiry(now.wall, self.duration);
-                take_up
-                    .changed
-                    .get_or_insert_with(|| self.orphans.claim(&lease.key, &next.token, expires_at));
-            }
-            return Ok(request);
+            return take_up.request(lease, now, draw, &self.orphans);
         }
         if self.rounds.is_looking {
             return Ok(ItemRequest::Look);
@@ -121,8 +128,8 @@ impl LeaseOperation for LeaseAcquisition {
     }
 
     fn on(&mut self, lease: &mut HeldLease, answer: Result<ItemAnswer, StoreError>) -> Option<OperationEnd> {
-        if self.take_up.is_some() {
-            return self.on_take_up(lease, answer);
+        if let Some(take_up) = &mut self.take_up {
+            return take_up.on(lease, answer);
         }
         let sent = self.sent?;
         let found = match self.rounds.on(answer) {

@@ -3,7 +3,7 @@
 use super::{ItemAnswer, ItemRequest, LeaseOperation, OperationEnd, OperationRounds, RoundAnswer};
 use crate::item::ItemLease;
 use crate::judge::{self, Still};
-use crate::lease::{Belief, HeldLease, Refreshes};
+use crate::lease::{Belief, HeldLease};
 use std::time::Duration;
 use tenure_core::{ErrorKind, InvalidInput, Now, StoreError};
 
@@ -11,7 +11,7 @@ use tenure_core::{ErrorKind, InvalidInput, Now, StoreError};
 pub(crate) struct LeaseRefresh {
     duration: Duration,
     skew: Duration,
-    rounds: OperationRounds,
+    pub(super) rounds: OperationRounds,
     round: Option<RefreshRound>,
 }
 
@@ -51,8 +51,10 @@ impl LeaseRefresh {
                 lease.settle(until, all_meant.map_or(belief, |all| all.and(belief)));
             }
             Still::Ours(_) if self.rounds.was_refused => lease.undo(before, was_settled),
-            // It shows what was asked for, and did not show it before.
-            Still::Ours(until) if was_settled && until == expires_at && until != lease.expires_at => {
+            // It shows what was asked for, and is known to have shown another expiry before.
+            Still::Ours(until)
+                if was_settled && until == expires_at && ![0, until].contains(&lease.expires_at) =>
+            {
                 lease.settle(until, meant);
                 return Some(OperationEnd::Done);
             }
@@ -74,7 +76,7 @@ impl LeaseOperation for LeaseRefresh {
         }
         let expires_at = judge::expiry(now.wall, self.duration);
         let meant = Belief::of(now, expires_at, self.skew);
-        let (before, was_settled) = (lease.belief, lease.refreshes == Refreshes::Settled);
+        let (before, was_settled) = (lease.belief, lease.is_settled());
         let next = lease.open(meant, draw)?;
         self.round = Some(RefreshRound { sent: now, expires_at, meant, before, was_settled });
         self.rounds.begin();
