@@ -13,6 +13,8 @@ mod options;
 mod orphans;
 mod request;
 mod table;
+#[cfg(test)]
+mod walk;
 
 pub use error::{LeaseError, LeaseKey};
 pub use hold::Hold;

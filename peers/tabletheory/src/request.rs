@@ -17,7 +17,7 @@ pub(crate) struct RequestExpressions {
 }
 
 impl RequestExpressions {
-    fn new(
+    pub(crate) fn new(
         condition: &str,
         names: &[(&str, &String)],
         values: impl IntoIterator<Item = (&'static str, AttributeValue)>,
