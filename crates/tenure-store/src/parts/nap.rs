@@ -27,7 +27,7 @@ mod tests {
     //! Plan: a nap is no longer than what is left, and neither endless nor nothing; an end that no timer knows of is noticed after one, and what is prolonged is slept through.
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
-    use tokio::time::{Instant, timeout};
+    use tokio::time::timeout;
 
     const HOUR: Duration = Duration::from_secs(3600);
     const HALF_A_MINUTE: Duration = Duration::from_secs(30);
@@ -48,8 +48,6 @@ mod tests {
         let mut sleep = std::pin::pin!(sleep_while(|| HOUR * left.load(Ordering::SeqCst), HOUR));
         assert!(timeout(HOUR * 48, &mut sleep).await.is_err(), "something is left");
         left.store(0, Ordering::SeqCst);
-        let woken = Instant::now();
-        sleep.await;
-        assert!(woken.elapsed() <= HALF_A_MINUTE);
+        assert!(timeout(HALF_A_MINUTE * 2, sleep).await.is_ok());
     }
 }
