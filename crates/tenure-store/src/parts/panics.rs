@@ -15,7 +15,7 @@ pub fn quietly_or<T>(make: impl FnOnce() -> T, otherwise: impl FnOnce() -> T) ->
 /// Tells an event of `tracing`, [quietly](crate::parts::quietly): a subscriber that panics must not end the task that renews a lease. First comes the level, and then
 /// what `tracing`'s macro of that level takes.
 ///
-/// ```ignore
+/// ```text
 /// tell!(warn, name: "lease.lost", target: "tenure::lease", %key, reason = %loss, "lease lost");
 /// ```
 ///
