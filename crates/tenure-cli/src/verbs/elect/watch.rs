@@ -96,6 +96,7 @@ impl Changes for LeaderWatch {
     async fn goes_on(&mut self) -> bool {
         /// What is not told, as that the store is away, is looked at once in a while.
         const SELDOM: Duration = Duration::from_secs(1);
+        const OFTEN: Duration = Duration::from_millis(10);
         tokio::select! {
             changed = self.changes.changed() => {
                 self.known = None;
@@ -107,7 +108,7 @@ impl Changes for LeaderWatch {
                 self.ttl = ttl.unwrap_or(self.ttl);
                 true
             }
-            () = tokio::time::sleep(SELDOM.min(self.ttl / 4)) => true,
+            () = tokio::time::sleep((self.ttl / 4).clamp(OFTEN, SELDOM)) => true,
         }
     }
 }
