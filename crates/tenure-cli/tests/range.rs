@@ -4,7 +4,7 @@
 //! nothing, and waiting for it, which is told; what
 //! is held is shown; the command's status; stopped before the deadline, also when it is deaf, with status 76; a command that
 //! can't be killed, and a second
-//! signal, leave the ranges to the watchdogs; signals; tenure killed; bad input; gc keeps
+//! signal, leave the ranges to the watchdogs, and so does a claim of which nothing is known; what could not be given back is told; signals; tenure killed; bad input; gc keeps
 //! a section in which something is held, and what sweeps have covered.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -348,4 +348,36 @@ fn ranges_that_are_found_to_be_gone_when_they_are_given_up_are_told_with_status_
         ran.code == 76 && ran.err.contains("section/s: the lease was lost while the command ran"),
         "{ran:?}"
     );
+}
+
+#[test]
+fn what_the_store_does_not_take_back_is_told() {
+    let bench = Bench::new();
+    let script = "touch began; until test -e ends; do sleep 0.01; done";
+    let err = std::fs::File::create(bench.path("err")).unwrap();
+    let command = ["range", "s", "0..5", "--for", "60s", "--", "sh", "-c", script];
+    let mut range: Process = bench.tenure(&command).stderr(err).spawn().unwrap().into();
+    wait_until("the command", || bench.path("began").exists());
+    let writer = rusqlite::Connection::open(bench.store()).unwrap();
+    writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+    bench.write("ends", "");
+    assert_eq!(range.wait(), 0, "the command has ended well");
+    let told = bench.read("err");
+    assert!(
+        told.contains("section/s: the store does not answer, so the ranges could not be given back"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_claim_of_which_nothing_is_known_is_taken_out_by_the_watchdogs() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["range", "s", "0..5", "--", "true"]).code, 0);
+    let writer = rusqlite::Connection::open(bench.store()).unwrap();
+    writer.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let ran = bench.run(&["range", "s", "0..5", "--for", "60s", "--", "touch", "ran"]);
+    assert!(ran.code == 69 && ran.err.contains("section/s: a claim may have been written"), "{ran:?}");
+    writer.execute_batch("ROLLBACK").unwrap();
+    wait_until("the ranges to be free", || bench.run(&["range", "s", "0..5", "--", "true"]).code == 0);
+    assert!(!bench.path("ran").exists());
 }

@@ -33,8 +33,8 @@ pub struct Guard {
     cell: Arc<LeaseCell>,
     /// Not to be free before.
     free_at: Tick,
-    /// Waits for the end of its longest time, if it has one.
-    limit: Option<DropGuard>,
+    /// The end of its longest time, if it has one, and what waits for that.
+    limit: Option<Box<(Tick, DropGuard)>>,
     /// Nothing is to be given up any more.
     spent: AtomicBool,
 }
@@ -143,14 +143,15 @@ impl Guard {
         self.leases.inner.clock.held() < self.until()
     }
 
-    /// How long the lease is held if no renewal succeeds from now on; zero when it is lost.
+    /// How long the lease is held if no renewal succeeds from now on; zero when it is lost. Never past its [longest time](crate::Lock::at_most_for).
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.until().since(self.leases.inner.clock.held())
     }
 
     fn until(&self) -> Tick {
-        self.leases.inner.until(&self.cell.belief, self.is_attached)
+        let until = self.leases.inner.until(&self.cell.belief, self.is_attached);
+        self.limit.as_ref().map_or(until, |limit| until.min(limit.0))
     }
 
     /// When it is over if nothing happens, also while belief is suspended.
@@ -309,7 +310,7 @@ impl Guard {
 
     /// From now on it is held until then at the most, which is for so long.
     pub(crate) fn end_at(&mut self, at: Tick, most: Duration) {
-        self.limit = Some(self.leases.inner.end_at(self.id, &self.cell, at, most));
+        self.limit = Some(Box::new((at, self.leases.inner.end_at(self.id, &self.cell, at, most))));
     }
 
     /// Whether its least time is not over yet.

@@ -103,6 +103,7 @@ async fn a_guard_that_overruns_is_lost_and_its_key_free_a_ttl_later() {
         let guard = lock.acquire().await.unwrap();
         sleep(LONG - Duration::from_millis(1)).await;
         assert!(guard.is_held() && !guard.cancelled().is_cancelled());
+        assert!(guard.remaining() <= Duration::from_millis(1), "{:?}", guard.remaining());
         assert_eq!(guard.lost().await, Loss::Overran);
         assert!(!guard.is_held() && guard.cancelled().is_cancelled());
         assert!(began.elapsed() < LONG + Duration::from_millis(100));

@@ -248,3 +248,27 @@ fn s5_who_waits_on_one_runtime_is_told_though_another_has_ended() {
     drop(guard);
     assert!(told.is_cancelled());
 }
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_for_ranges_outlasts_trouble_with_the_store_and_is_told_of_it_in_the_end() {
+    let world = World::new();
+    let (faults, store) = world.line();
+    let a = Section::builder(AnyStore::new(store), "s").clock(world.clock.clone()).start().unwrap();
+    let short = SPAN / 10;
+    faults.always(Fault::Refuse);
+    let passes = async {
+        tokio::time::sleep(SPAN * 3).await;
+        faults.always(Fault::None);
+    };
+    let (waits, ()) = tokio::join!(timed(a.lock(keys(), short).acquire_within(SPAN * 9)), passes);
+    let (got, took) = waits;
+    assert!(got.unwrap().release().await);
+    assert!(took >= SPAN * 3 && took < SPAN * 3 + Duration::from_secs(3), "{took:?}");
+    faults.always(Fault::Refuse);
+    let (none, took) = timed(a.lock(keys(), short).acquire_within(SPAN * 2)).await;
+    let is_told = matches!(&none, Err(AcquireError::Store(error)) if error.kind() == ErrorKind::Unavailable);
+    assert!(is_told && took >= SPAN * 2 && took < SPAN * 3, "{none:?} {took:?}");
+    // Who does not wait hears of it at once.
+    let (none, took) = timed(a.try_acquire(keys(), short)).await;
+    assert!(none.is_err() && took < short, "{none:?} {took:?}");
+}

@@ -7,6 +7,9 @@ use super::ignored::IgnoredSignals;
 use super::process::ProcessGroup;
 use super::told_to_end;
 use crate::exit::{Failure, INTERNAL, SIGNAL, end_by_default};
+use crate::output::note;
+use crate::text::brief;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::boottime;
@@ -74,21 +77,43 @@ impl Signals {
         }
     }
 
-    /// Waits for what is to be done in the end, but for no longer than it makes sense to or the user likes.
-    pub(crate) async fn wait(&mut self, longest: Duration, end: impl Future<Output = ()>) {
-        let _longer_is_in_vain = self.unless(tokio::time::timeout(longest, end)).await;
+    /// Waits for what is to be done in the end, but for no longer than it makes sense to or the user likes. True if it was done.
+    pub(crate) async fn wait(&mut self, longest: Duration, end: impl Future<Output = ()>) -> bool {
+        matches!(self.unless(tokio::time::timeout(longest, end)).await, Ok(Ok(())))
     }
 
-    /// The same, at the end of a verb with this result: only if the user has time for it.
+    /// The same, at the end of a verb with this result: only if the user has time for it. Whoever waits longer than a moment is told for what, as the
+    /// verb itself tells its failure at its very end.
     pub(crate) async fn farewell(
         &mut self,
         result: &Result<u8, Failure>,
         longest: Duration,
         end: impl Future<Output = ()>,
-    ) {
-        if !matches!(result, Err(Failure { is_urgent: true, .. })) {
-            self.wait(longest, end).await;
-        }
+    ) -> bool {
+        const MOMENT: Duration = Duration::from_secs(1);
+        let failure = match result {
+            Err(failure) if failure.is_urgent => return false,
+            Err(failure) if !failure.text.is_empty() => Some(failure),
+            _ => None,
+        };
+        let mut end = pin!(end);
+        let told = async {
+            if let Some(failure) = failure {
+                tokio::time::sleep(MOMENT).await;
+                let (text, longest) = (&failure.text, brief(longest));
+                note(format!(
+                    "{text}; what may have been taken is given back, which may take {longest}; a signal ends that"
+                ));
+            }
+            std::future::pending().await
+        };
+        let done = async {
+            tokio::select! {
+                () = &mut end => {}
+                () = told => {}
+            }
+        };
+        self.wait(longest, done).await
     }
 
     /// The next signal. Cancel safe.

@@ -267,12 +267,15 @@ impl WatchdogProcess {
 
     /// The pipe has closed without a farewell: tenure is dead, and nobody else will stop its commands, nor give back what it held.
     fn orphaned(&mut self) {
-        /// Tried for so long also where the deadline is over, or not known: others wait until a little after it.
+        /// Tried for so long also where the deadline is over: others wait until a little after it.
         const MOMENT: Duration = Duration::from_secs(5);
+        /// Where it is not known: a claim that was on its way may last.
+        const LONG: Duration = Duration::from_secs(60);
         go_first();
         let is_over = self.end_all();
         let Some(will) = self.will.take_if(|_| is_over) else { return };
-        let end = self.deadline.unwrap_or_default().max(boottime() + MOMENT);
+        let now = boottime();
+        let end = self.deadline.map_or(now + LONG, |deadline| deadline.max(now + MOMENT));
         while !will.is_due() {
             if boottime() >= end {
                 return;

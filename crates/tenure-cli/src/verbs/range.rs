@@ -2,7 +2,7 @@
 
 use crate::config;
 use crate::exit::{self, Failure};
-use crate::output::Lost;
+use crate::output::{self, Lost};
 use crate::stores::Url;
 use crate::supervise::command::{CommandEnd, CommandInput, attend};
 use crate::supervise::lease::{ExclusiveLease, Lease, ReleaseEnd};
@@ -37,19 +37,27 @@ pub(crate) async fn range(url: &Url, mut plan: config::RangeConfig) -> Result<u8
     // Before there is anything to give back: who is killed as it gets something leaves nothing.
     policy.watchdogs.bequeath(Will::of_section(url, &section));
     let acquired = signals.unless(acquire(&section, &plan)).await;
-    let result = match acquired
+    let (result, was_had) = match acquired
         .and_then(|acquired| acquired.map_err(|error| not_had(&section, error, &plan)))
         .and_then(|guard| leased(&section, guard, &plan, policy.watchdogs.lead(), &outage))
     {
-        Ok((leased, command)) => attend(leased, command, CommandInput::Piped, &policy, &mut signals).await,
-        Err(failure) => {
-            policy.watchdogs.dismiss();
-            Err(failure)
+        Ok((leased, command)) => {
+            (attend(leased, command, CommandInput::Piped, &policy, &mut signals).await, true)
         }
+        Err(failure) => (Err(failure), false),
     };
     let result = result.and_then(CommandEnd::status);
     // Whatever is still on its way, such as a claim that nobody waits for any more, is given back.
-    signals.farewell(&result, plan.duration.min(PATIENCE), section.stop()).await;
+    let is_settled = signals.farewell(&result, plan.duration.min(PATIENCE), section.stop()).await;
+    if is_settled || was_had {
+        policy.watchdogs.dismiss();
+    } else {
+        // The watchdogs do that, if the store answers within a minute.
+        let (key, most) = (section.key(), brief(plan.duration));
+        output::note(format!(
+            "{key}: a claim may have been written; what it has is given back once the store answers, or is over in {most}; `tenure show {key}` tells"
+        ));
+    }
     result
 }
 
@@ -120,7 +128,14 @@ impl ExclusiveLease for RangeCommandLease<'_> {
     async fn release(self) -> ReleaseEnd {
         let left = self.guard.remaining();
         let release = ReleaseEnd::of(self.guard.release(), self.outage, left);
-        tokio::time::timeout(PATIENCE, release).await.unwrap_or(ReleaseEnd::Given)
+        let released = tokio::time::timeout(PATIENCE, release).await;
+        released.unwrap_or_else(|_| {
+            let (key, left) = (&self.key, brief(left.saturating_sub(PATIENCE)));
+            output::note(format!(
+                "{key}: the store does not answer, so the ranges could not be given back; others wait for up to {left}"
+            ));
+            ReleaseEnd::Given
+        })
     }
 
     async fn lapse(self) {

@@ -48,7 +48,7 @@
 //! | `tenure_fleet_workers` | gauge | live workers, by the last plan |
 //! | `tenure_fleet_units` | gauge | units with work to do, by the last plan |
 //! | `tenure_fleet_uncovered` | gauge | units that no worker can have |
-//! | `tenure_fleet_moves` | gauge | units that the last plan gives to this worker or takes from it, and that have not come or gone yet |
+//! | `tenure_fleet_moves` | gauge | units that the last plan gives to this worker or takes from it, and that have not come or gone yet; one that rests first counts until it is begun |
 //! | `tenure_fleet_planner` | gauge | 1 if this worker plans for all, else 0 |
 //! | `tenure_fleet_standby` | gauge | 1 if it is to take the planner's place, else 0 |
 //! | `tenure_fleet_plan` | gauge | the number of the last plan that was told, as this worker knows; each planner counts its own |

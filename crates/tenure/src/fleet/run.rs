@@ -60,6 +60,9 @@ impl Worker {
     /// and nothing is counted as a failure, but for a panic of one whose unit was not told to go. A task that can fail returns `Result<Verdict, E>`: its error is logged, as a panic is, and
     /// another worker has a go.
     ///
+    /// A task that returns says by that that its requests are over: where a unit is tried again by the same worker, its fence may be the same. One that is aborted or panics says nothing,
+    /// and its unit has a higher fence next. A task that knows of a request without an answer can wait for longer than that may take, or panic.
+    ///
     /// # Cancel safety
     /// When the future is dropped the tasks are told to end, and aborted after an eighth of the ttl, in the background; one that drains keeps
     /// its drain time. Their units go to where they belong: to others once this worker leaves, and to this one again for the next `run`
@@ -142,8 +145,8 @@ where
         Ok((Verdict::Again | Verdict::Failed(_), true)) => Ok(assignment.release().await),
         Ok((Verdict::HandTo(worker), true)) => assignment.hand_to(&worker).await,
         // It was dropped in the midst of something.
-        Err(error) if error.is_panic() || unit.is_draining() => Ok(assignment.abandon().await),
-        Ok((_, false)) | Err(_) => return assignment.drained(),
+        Err(error) if error.is_panic() && !unit.is_draining() => Ok(assignment.abandon().await),
+        Ok((_, false)) | Err(_) => return drop(assignment),
     };
     if let Err(error) = followed {
         unit.tell_not_let_go(&error);

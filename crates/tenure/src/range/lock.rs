@@ -65,8 +65,8 @@ impl RangeLock {
     /// in a second in the end: each time costs a read.
     ///
     /// # Errors
-    /// [`AcquireError::Held`] when others hold it all, or any of it where all is wanted, and the wait is over; of whom no one is named. Otherwise when the store
-    /// can't be reached, the section is stopped, the input is bad, or the section is full; where all is wanted, also where it has room for a part only.
+    /// [`AcquireError::Held`] when others hold it all, or any of it where all is wanted, and the wait is over; of whom no one is named. Trouble with the store is
+    /// waited out, and told where it lasts until then. Otherwise when the store refuses, the section is stopped, the input is bad, or the section is full; where all is wanted, also where it has room for a part only.
     ///
     /// # Cancel safety
     /// When the future is dropped, what comes of it is given up in the background.

@@ -103,7 +103,8 @@ impl Section {
         let (begun, mut pause) = (self.inner.clock.held(), FIRST);
         let waiting = WaitMeter::for_range(begun);
         let left = || wait.saturating_sub(self.inner.clock.held().since(begun));
-        let mut is_answered = false;
+        // The store's trouble, until it has answered.
+        let (mut is_answered, mut trouble) = (false, None);
         loop {
             // The first may take its time where there is no wait: it is the only one.
             let most = if wait.is_zero() { Duration::MAX } else { left().saturating_add(LAST_CALL) };
@@ -113,15 +114,17 @@ impl Section {
                     waiting.over(self.inner.clock.held());
                     return Ok(guard);
                 }
-                Ok(Ok(None)) => is_answered = true,
+                Ok(Ok(None)) => (is_answered, trouble) = (true, None),
+                // As long as there is time, it may pass.
+                Ok(Err(AcquireError::Store(error))) if error.is_passing() => trouble = Some(error),
                 Ok(Err(error)) => return Err(error),
                 // That one was cut short says nothing of the store.
-                Err(_) if is_answered => return Err(AcquireError::Held(None)),
-                Err(_) => return Err(unanswered(wait)),
+                Err(_) if trouble.is_none() && !is_answered => return Err(unanswered(wait)),
+                Err(_) => {}
             }
             let left = left();
             if left.is_zero() {
-                return Err(AcquireError::Held(None));
+                return Err(trouble.map_or(AcquireError::Held(None), AcquireError::Store));
             }
             tokio::select! {
                 () = tokio::time::sleep(pause.min(left)) => {}

@@ -191,8 +191,11 @@ impl Runner {
 
     /// Lets go of the unit: it goes to where it belongs, if it was not lost.
     pub(crate) fn conclude(self) {
-        if let Some(assignment) = self.assignment {
-            assignment.drained();
+        match self.assignment {
+            // If it comes back, it has another fence: a command that was killed may have had a request on its way.
+            Some(assignment) if assignment.draining().is_some() => drop(assignment),
+            Some(assignment) => assignment.drained(),
+            None => {}
         }
     }
 }

@@ -34,6 +34,10 @@ impl FleetWorker {
     pub(super) fn choose(&mut self, now: Now, lease: LeaseId, request: RequestId, end: EndedUnit) {
         let Some((_, own)) = self.ending(lease, request) else { return };
         own.asked.end = Some(request);
+        // It goes where it was to go, for which nobody need be listed.
+        if end == EndedUnit::Abandoned && own.stage == Stage::Draining {
+            return self.give_away(now, lease);
+        }
         self.choices.push(Choice { lease, request, end });
         if self.is_planner() || self.look.blind || !self.may_list(now) {
             self.choose_from_roster(now);
@@ -60,7 +64,7 @@ impl FleetWorker {
                 EndedUnit::Abandoned if self.has_bug(Bug::AbandonedInPlace) => {
                     self.decline(now, lease, MayStay::Yes);
                 }
-                EndedUnit::Abandoned => self.abandon(now, lease),
+                EndedUnit::Abandoned => self.decline(now, lease, MayStay::No),
             }
         }
     }

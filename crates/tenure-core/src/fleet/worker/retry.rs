@@ -82,14 +82,6 @@ pub(super) enum MayStay {
 }
 
 impl FleetWorker {
-    /// The unit's body may be at work for all that is known, though it does not believe in the unit any more. One that was to end has not failed.
-    pub(super) fn abandon(&mut self, now: Now, lease: LeaseId) {
-        match self.own_of(lease) {
-            Some((_, own)) if own.stage == Stage::Draining => self.give_away(now, lease),
-            _ => self.decline(now, lease, MayStay::No),
-        }
-    }
-
     /// The unit's body has ended without success: another worker has a go, or this one does after a while.
     pub(super) fn decline(&mut self, now: Now, lease: LeaseId, may_stay: MayStay) {
         let forgotten = self.ttl.duration() * FORGOTTEN;
@@ -117,8 +109,8 @@ impl FleetWorker {
             self.retries.notes.insert(key, (retry, false));
             return self.write_note(now, lease);
         }
-        // Whoever is given what has to rest has it rest there.
-        let transferee = next.into_iter().next().filter(|_| rests.is_none());
+        // What has to rest and may not stay rests with the next one, by what its record says.
+        let transferee = next.into_iter().next();
         let letter = transferee
             .as_ref()
             .and_then(|transferee| self.peers.get(transferee))

@@ -159,14 +159,30 @@ fn s2_a_unit_whose_body_may_go_on_is_vacated_and_rests_under_no_tenure() {
 }
 
 #[test]
+fn s2_a_unit_whose_body_may_go_on_rests_with_the_next_worker() {
+    let mut worker = led(1, true);
+    let lease = gets(&mut worker, 0);
+    let own = worker.own.get_mut(&unit(0)).unwrap();
+    let fence = own.fence;
+    own.spec.retry = Some(Retry { failures: 1, since: Wall(0), rest: Duration::ZERO });
+    worker.command(at(2), FleetCommand::Abandon(lease, RequestId(1)));
+    let (_, passed) = writes_unit(&mut worker, 0).unwrap();
+    let attachment = passed.record.tenure.unwrap().attachment.unwrap();
+    assert!(attachment.session == session(1) && passed.record.fence > fence);
+    let (spec, _) = UnitSpec::parse(passed.record.metadata).unwrap();
+    let rest = worker.ttl.duration();
+    assert_eq!(spec.retry, Some(Retry { failures: 2, since: at(2).wall, rest }), "each of two has tried it");
+}
+
+#[test]
 fn s2_a_unit_that_is_planned_to_stay_is_vacated_all_the_same_if_its_body_may_go_on() {
-    let mut worker = up();
+    let mut worker = led(1, false);
     let lease = gets(&mut worker, 0);
     let me = worker.me.clone();
     let own = worker.own.get_mut(&unit(0)).unwrap();
     (own.stage, own.transferee) = (Stage::Draining, Some(me));
     worker.command(at(2), FleetCommand::Abandon(lease, RequestId(1)));
-    worker.choose_from_roster(at(2));
+    // At once: nobody has to be listed for that.
     let (_, left) = writes_unit(&mut worker, 0).unwrap();
     assert_eq!(left.record.tenure, None);
     let (spec, _) = UnitSpec::parse(left.record.metadata).unwrap();
