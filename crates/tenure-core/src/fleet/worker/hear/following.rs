@@ -125,7 +125,9 @@ impl FleetWorker {
         followed: &mut Followed,
     ) {
         let Ok((spec, _)) = UnitSpec::parse(stored.record.metadata.clone()) else { return };
-        if spec.status != Status::Open && !self.has_bug(Bug::DeletedTaken) {
+        let is_here = self.is_attached_here(stored);
+        // What is closed, and was claimed here and forgotten, is to be had so that it can be given up.
+        if spec.status != Status::Open && !is_here && !self.has_bug(Bug::DeletedTaken) {
             return;
         }
         let claim = |seen| Claim { key: unit.clone(), seen, target: Some(self.me.clone()) };
@@ -136,10 +138,10 @@ impl FleetWorker {
         let seen = stored.clone().into();
         match task {
             // To be had even if only to be passed on.
-            Task::Pass(who) if self.is_attached_here(stored) => {
+            Task::Pass(who) if is_here => {
                 followed.free.push_back(Claim { target: self.options.fleet.worker(who).ok(), ..claim(None) });
             }
-            _ if self.is_attached_here(stored) => followed.free.push_back(claim(None)),
+            _ if is_here => followed.free.push_back(claim(None)),
             Task::Await(_) if is_vacant => followed.free.push_back(claim(Some(seen))),
             Task::Await(_) if is_due && !self.has_bug(Bug::AwaitedForgotten) => {
                 self.awaited.insert(unit.clone());

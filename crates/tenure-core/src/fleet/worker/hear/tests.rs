@@ -1,12 +1,12 @@
-//! Plan: when a worker reads its part, and which one counts; what it does of it, and what it leaves alone as units' records show something
-//! else by now; whom it tells when it has none, or is overtaken; what is read again after a failure.
+//! Plan: when a worker reads its part, and which one counts; what it does of it, what it gives up though it does not know of it, and what it
+//! leaves alone as units' records show something else by now; whom it tells when it has none, or is overtaken; what is read again after a failure.
 use super::reading::MANY;
 use super::*;
 use crate::fleet::About;
 use crate::fleet::board::{self, SeenBoard};
 use crate::fleet::part::{Shows, Task};
 use crate::fleet::plan::Uncovered;
-use crate::fleet::talk::Reason;
+use crate::fleet::talk::{FleetNotice, Reason};
 use crate::fleet::unit::{Status, UnitSpec};
 use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
@@ -222,6 +222,24 @@ fn what_it_is_to_have_is_claimed_or_awaited_unless_its_record_shows_something_el
     stored.record.metadata = done.compose(Metadata::new()).unwrap();
     hears(&mut worker, &part(vec![(0, 3, Task::Take)]), &[(unit(0), stored)]);
     assert!(worker.own.is_empty());
+}
+
+#[test]
+fn c1_what_is_closed_and_was_claimed_here_and_forgotten_is_given_up() {
+    for (n, is_claimed) in [(0, true), (2, false)] {
+        let mut worker = led(2, false);
+        let mut stored = shows(3, Some(Attachment { session: session(n), fence: Fence(5) }));
+        let deleted = UnitSpec { status: Status::Deleted, ..UnitSpec::default() };
+        stored.record.metadata = deleted.compose(Metadata::new()).unwrap();
+        let metadata = stored.record.metadata.clone();
+        hears(&mut worker, &part(vec![(0, 3, Task::Close(Status::Deleted))]), &[(unit(0), stored)]);
+        assert_eq!(worker.own.contains_key(&unit(0)), is_claimed);
+        if let Some(lease) = worker.own.get(&unit(0)).map(|own| own.lease) {
+            worker.acquired(at(103), lease, Fence(8), metadata);
+            assert!(worker.own.is_empty(), "it is given up");
+            assert!(!told(&mut worker).iter().any(|told| matches!(told, FleetNotice::Assigned { .. })));
+        }
+    }
 }
 
 /// It may be another's by a plan that is made just now.
