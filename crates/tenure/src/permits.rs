@@ -132,13 +132,13 @@ impl Permits {
         self.share(|share| share.barges = on)
     }
 
-    /// As [`Lock::grace`].
+    /// As [`Lock::grace`](crate::Lock::grace).
     pub fn grace(mut self, grace: Duration) -> Self {
         self.request.limits.grace = Some(grace);
         self
     }
 
-    /// As [`Lock::at_most_for`].
+    /// As [`Lock::at_most_for`](crate::Lock::at_most_for).
     pub fn at_most_for(mut self, longest: Duration) -> Self {
         self.request.limits.at_most = Some(longest);
         self
@@ -176,7 +176,7 @@ impl Permits {
     ///
     /// # Errors
     /// [`AcquireError::Held`] when they are not free, with whoever has held some longest; `Invalid` when they can't ever be had: there
-    /// are fewer, others say another number, or the record is full. Otherwise as [`Lock::try_acquire`].
+    /// are fewer, others say another number, or the record is full. Otherwise as [`Lock::try_acquire`](crate::Lock::try_acquire).
     ///
     /// # Cancel safety
     /// When the future is dropped, what comes of it is given back in the background.
@@ -190,7 +190,7 @@ impl Permits {
     /// A process that loses its session loses its place: it waits on at the end of the queue.
     ///
     /// # Errors
-    /// As [`Permits::try_acquire`], but for `Held`; and as [`Lock::acquire`] with trouble that lasts.
+    /// As [`Permits::try_acquire`], but for `Held`; and as [`Lock::acquire`](crate::Lock::acquire) with trouble that lasts.
     ///
     /// # Cancel safety
     /// When the future is dropped it leaves the queue in the background, and gives back what it was granted meanwhile.
@@ -209,13 +209,13 @@ impl Permits {
         self.request.acquired(AcquireWait::Within(patience)).await
     }
 
-    /// Waits for the permits and runs `body` under them, as [`Lock::with_lease`] does.
+    /// Waits for the permits and runs `body` under them, as [`Lock::with_lease`](crate::Lock::with_lease) does.
     ///
     /// # Errors
-    /// As [`Lock::with_lease`].
+    /// As [`Lock::with_lease`](crate::Lock::with_lease).
     ///
     /// # Cancel safety
-    /// As [`Lock::with_lease`].
+    /// As [`Lock::with_lease`](crate::Lock::with_lease).
     pub async fn with_lease<T, F, Fut>(self, body: F) -> Result<T, BodyError<T>>
     where
         F: FnOnce(Held) -> Fut,
@@ -228,10 +228,10 @@ impl Permits {
     /// As [`Permits::with_lease`], if the permits are free.
     ///
     /// # Errors
-    /// As [`Lock::try_with_lease`].
+    /// As [`Lock::try_with_lease`](crate::Lock::try_with_lease).
     ///
     /// # Cancel safety
-    /// As [`Lock::with_lease`].
+    /// As [`Lock::with_lease`](crate::Lock::with_lease).
     pub async fn try_with_lease<T, F, Fut>(self, body: F) -> Result<T, BodyError<T>>
     where
         F: FnOnce(Held) -> Fut,
@@ -244,10 +244,10 @@ impl Permits {
     /// As [`Permits::with_lease`], waiting no longer than `patience`.
     ///
     /// # Errors
-    /// As [`Lock::with_lease_within`].
+    /// As [`Lock::with_lease_within`](crate::Lock::with_lease_within).
     ///
     /// # Cancel safety
-    /// As [`Lock::with_lease`].
+    /// As [`Lock::with_lease`](crate::Lock::with_lease).
     pub async fn with_lease_within<T, F, Fut>(self, patience: Duration, body: F) -> Result<T, BodyError<T>>
     where
         F: FnOnce(Held) -> Fut,
@@ -257,13 +257,13 @@ impl Permits {
         run_under(self.request, AcquireWait::Within(patience), body).await
     }
 
-    /// As [`Permits::with_lease`], for a body that blocks; see [`Lock::with_lease_blocking`].
+    /// As [`Permits::with_lease`], for a body that blocks; see [`Lock::with_lease_blocking`](crate::Lock::with_lease_blocking).
     ///
     /// # Errors
-    /// As [`Lock::with_lease`].
+    /// As [`Lock::with_lease`](crate::Lock::with_lease).
     ///
     /// # Cancel safety
-    /// As [`Lock::with_lease_blocking`].
+    /// As [`Lock::with_lease_blocking`](crate::Lock::with_lease_blocking).
     pub async fn with_lease_blocking<T, F>(self, body: F) -> Result<T, BodyError<T>>
     where
         F: FnOnce(Held) -> T + Send + 'static,
@@ -275,10 +275,10 @@ impl Permits {
     /// As [`Permits::with_lease_blocking`], if the permits are free.
     ///
     /// # Errors
-    /// As [`Lock::try_with_lease`].
+    /// As [`Lock::try_with_lease`](crate::Lock::try_with_lease).
     ///
     /// # Cancel safety
-    /// As [`Lock::with_lease_blocking`].
+    /// As [`Lock::with_lease_blocking`](crate::Lock::with_lease_blocking).
     pub async fn try_with_lease_blocking<T, F>(self, body: F) -> Result<T, BodyError<T>>
     where
         F: FnOnce(Held) -> T + Send + 'static,
@@ -290,10 +290,10 @@ impl Permits {
     /// As [`Permits::with_lease_blocking`], waiting no longer than `patience`.
     ///
     /// # Errors
-    /// As [`Lock::with_lease_within`].
+    /// As [`Lock::with_lease_within`](crate::Lock::with_lease_within).
     ///
     /// # Cancel safety
-    /// As [`Lock::with_lease_blocking`].
+    /// As [`Lock::with_lease_blocking`](crate::Lock::with_lease_blocking).
     pub async fn with_lease_blocking_within<T, F>(
         self,
         patience: Duration,

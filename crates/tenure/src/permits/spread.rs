@@ -117,13 +117,13 @@ impl Spread {
         run_under(self, AcquireWait::Within(patience), body).await
     }
 
-    /// As [`Spread::with_lease`], for a body that blocks; see [`Lock::with_lease_blocking`].
+    /// As [`Spread::with_lease`], for a body that blocks; see [`Lock::with_lease_blocking`](crate::Lock::with_lease_blocking).
     ///
     /// # Errors
     /// As [`Spread::with_lease`].
     ///
     /// # Cancel safety
-    /// As [`Lock::with_lease_blocking`].
+    /// As [`Lock::with_lease_blocking`](crate::Lock::with_lease_blocking).
     pub async fn with_lease_blocking<T, F>(self, body: F) -> Result<T, BodyError<T>>
     where
         F: FnOnce(Held) -> T + Send + 'static,
