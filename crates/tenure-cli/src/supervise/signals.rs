@@ -93,7 +93,7 @@ impl Signals {
         const MOMENT: Duration = Duration::from_secs(1);
         let failure = match result {
             Err(failure) if failure.is_urgent => return false,
-            Err(failure) if !failure.text.is_empty() => Some(failure),
+            Err(failure) if !failure.text.is_empty() && longest > MOMENT => Some(failure),
             _ => None,
         };
         let mut end = pin!(end);

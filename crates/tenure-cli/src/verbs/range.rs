@@ -49,14 +49,16 @@ pub(crate) async fn range(url: &Url, mut plan: config::RangeConfig) -> Result<u8
     let result = result.and_then(CommandEnd::status);
     // Whatever is still on its way, such as a claim that nobody waits for any more, is given back.
     let is_settled = signals.farewell(&result, plan.duration.min(PATIENCE), section.stop()).await;
-    if is_settled || was_had {
-        policy.watchdogs.dismiss();
-    } else {
-        // The watchdogs do that, if the store answers within a minute.
-        let (key, most) = (section.key(), brief(plan.duration));
-        output::note(format!(
-            "{key}: a claim may have been written; what it has is given back once the store answers, or is over in {most}; `tenure show {key}` tells"
-        ));
+    match (was_had, is_settled) {
+        // Whether anything of the command is left, and who looks after that, was seen to at its end.
+        (true, _) => {}
+        (false, true) => policy.watchdogs.dismiss(),
+        (false, false) => {
+            let (key, most) = (section.key(), brief(plan.duration));
+            output::note(format!(
+                "{key}: a claim may have been written, which lasts for {most}; the watchdogs take it out if the store answers within a minute; `tenure show {key}` tells"
+            ));
+        }
     }
     result
 }

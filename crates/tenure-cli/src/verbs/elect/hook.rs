@@ -27,7 +27,10 @@ impl LeaderInfo {
         let own = leases.held().into_iter().find(|(held, _)| held == key).map(|(_, fence)| fence);
         let (holder, fence) = match own {
             Some(fence) => (leases.holder(), fence),
-            None => seen.map(|leader| (&leader.holder, leader.fence))?,
+            // What is seen of this process is of before it lost the lease.
+            None => seen
+                .filter(|leader| leader.holder != *leases.holder())
+                .map(|leader| (&leader.holder, leader.fence))?,
         };
         Some(LeaderInfo { id: holder.as_str().to_owned(), fence: Some(fence) })
     }
@@ -188,7 +191,10 @@ mod tests {
         let own = LeaderInfo { id: leases.holder().as_str().to_owned(), fence: Some(guard.fence()) };
         assert_eq!(LeaderInfo::of(&leases, &key, None), Some(own));
         assert_eq!(LeaderInfo::of(&leases, &Key::new("other").unwrap(), None), None);
+        let seen = Leases::peek(&leases, "k").await.unwrap();
+        let seen = seen.map(|sighting| Leader::from(sighting)).unwrap();
         guard.release().await;
         assert_eq!(LeaderInfo::of(&leases, &key, None), None);
+        assert_eq!(LeaderInfo::of(&leases, &key, Some(&seen)), None, "though it was seen to lead");
     }
 }

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::election::{Leader, Observer, Status};
-use tenure::{InvalidInput, Key, Latest, Leases, Store};
+use tenure::{Fence, InvalidInput, Key, Latest, Leases, Store};
 
 /// A read of a leader's ttl that is under way.
 type TtlRead = Pin<Box<dyn Future<Output = Option<Duration>> + Send>>;
@@ -22,20 +22,24 @@ pub(crate) struct LeaderWatch {
     /// Who led before the observer has seen anything, if somebody has looked already.
     known: Option<Leader>,
     outage: Arc<Outage>,
-    /// For how long a leader is believed in while nothing can be read: its own ttl, once that was read.
-    ttl: Duration,
+    /// The tenure of who leads.
+    led: Option<Fence>,
+    /// For how long that one is believed in while nothing can be read, once that was read.
+    ttl: Option<Duration>,
+    /// The same until then.
+    usual: Duration,
     reading_ttl: Option<TtlRead>,
     /// Nothing could be read for a ttl.
     is_blind: bool,
 }
 
 impl LeaderWatch {
-    /// `ttl`: of a leader whose own is not known yet.
+    /// `usual`: the ttl of a leader whose own is not known yet.
     pub(crate) fn start(
         leases: &Leases,
         key: &Key,
         outage: &Arc<Outage>,
-        ttl: Duration,
+        usual: Duration,
     ) -> Result<LeaderWatch, Failure> {
         let observer = observe(leases, key)?;
         Ok(LeaderWatch {
@@ -45,7 +49,9 @@ impl LeaderWatch {
             observer,
             known: None,
             outage: Arc::clone(outage),
-            ttl,
+            led: None,
+            ttl: None,
+            usual,
             reading_ttl: None,
             is_blind: false,
         })
@@ -53,11 +59,28 @@ impl LeaderWatch {
 
     /// Somebody has looked already, and knows who leads.
     pub(crate) fn knowing(self, known: Option<Leader>) -> LeaderWatch {
-        let reading_ttl = known.is_some().then(|| self.read_ttl());
-        LeaderWatch { known, reading_ttl, ..self }
+        LeaderWatch { known, ..self }
     }
 
-    /// One that fails leaves what is known of the leader before.
+    fn believed(&self) -> Duration {
+        self.ttl.unwrap_or(self.usual)
+    }
+
+    /// Who leads, by what was seen. Each leader has a ttl of its own.
+    fn look(&mut self) -> Option<Leader> {
+        if self.changes.has_changed().unwrap_or(false) {
+            self.known = None;
+        }
+        let seen = self.changes.get_and_update().leader;
+        let leader = self.known.clone().or(seen);
+        let led = leader.as_ref().map(|leader| leader.fence);
+        if self.led != led {
+            (self.led, self.ttl) = (led, None);
+            self.reading_ttl = led.map(|_| self.read_ttl());
+        }
+        leader
+    }
+
     fn read_ttl(&self) -> TtlRead {
         let (store, key) = (self.leases.store().clone(), self.key.clone());
         Box::pin(async move {
@@ -85,31 +108,33 @@ impl Changes for LeaderWatch {
     type Told = Option<Leader>;
 
     fn latest(&mut self) -> Option<Leader> {
-        let was_blind = std::mem::replace(&mut self.is_blind, self.outage.unread() >= self.ttl);
+        let was_blind = std::mem::replace(&mut self.is_blind, self.outage.unread() >= self.believed());
         if self.is_blind && !was_blind {
             self.forget();
         }
-        let seen = self.changes.get_and_update().leader;
-        self.known.clone().or(seen).filter(|_| !self.is_blind)
+        self.look().filter(|_| !self.is_blind)
     }
 
     async fn goes_on(&mut self) -> bool {
         /// What is not told, as that the store is away, is looked at once in a while.
         const SELDOM: Duration = Duration::from_secs(1);
         const OFTEN: Duration = Duration::from_millis(10);
+        let pause = (self.believed() / 4).clamp(OFTEN, SELDOM);
         tokio::select! {
+            biased;
             changed = self.changes.changed() => {
                 self.known = None;
-                self.reading_ttl = self.changes.get().leader.is_some().then(|| self.read_ttl());
-                changed.is_ok()
+                return changed.is_ok();
             }
-            ttl = ended(&mut self.reading_ttl) => {
-                self.reading_ttl = None;
-                self.ttl = ttl.unwrap_or(self.ttl);
-                true
+            ttl = ended(&mut self.reading_ttl) => (self.reading_ttl, self.ttl) = (None, ttl),
+            () = tokio::time::sleep(pause) => {
+                // One that failed is made again.
+                if self.led.is_some() && self.ttl.is_none() && self.reading_ttl.is_none() {
+                    self.reading_ttl = Some(self.read_ttl());
+                }
             }
-            () = tokio::time::sleep((self.ttl / 4).clamp(OFTEN, SELDOM)) => true,
         }
+        true
     }
 }
 
@@ -124,7 +149,7 @@ async fn ended(reading: &mut Option<TtlRead>) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     //! Plan: a leader is none while nothing can be read for its ttl, and is seen again after that, or whoever leads then; one that is known leads
-    //! until the observer has seen anything.
+    //! until the observer has seen anything; each leader has a ttl of its own.
     use super::*;
     use tenure::AnyStore;
     use tenure_store::{Fault, FaultyStore};
@@ -146,7 +171,7 @@ mod tests {
     async fn sees_with_ttl(watch: &mut LeaderWatch) {
         sees(watch, true).await;
         let known = async {
-            while watch.ttl != TTL {
+            while watch.ttl != Some(TTL) {
                 assert!(watch.goes_on().await);
             }
         };
@@ -181,6 +206,26 @@ mod tests {
         sees(&mut watch, false).await;
         store.always(Fault::None);
         sees(&mut watch, true).await;
+    }
+
+    #[tokio::test]
+    async fn each_leader_has_a_ttl_of_its_own_which_is_read_until_it_is_known() {
+        let outage = Outage::new(false);
+        let (store, leases, elsewhere) = two(&outage);
+        let first = elsewhere.lock("k").ttl(TTL * 9).acquire().await.unwrap();
+        let mut watch = LeaderWatch::start(&leases, first.key(), &outage, TTL).unwrap();
+        let known = async |watch: &mut LeaderWatch, ttl| {
+            while watch.ttl != Some(ttl) {
+                let _leader = watch.latest();
+                assert!(watch.goes_on().await);
+            }
+        };
+        known(&mut watch, TTL * 9).await;
+        first.release().await;
+        let _second = elsewhere.lock("k").ttl(TTL * 2).acquire().await.unwrap();
+        // The first reads of it fail.
+        store.inject([Fault::None, Fault::Refuse, Fault::Refuse]);
+        tokio::time::timeout(Duration::from_secs(20), known(&mut watch, TTL * 2)).await.unwrap();
     }
 
     #[tokio::test]

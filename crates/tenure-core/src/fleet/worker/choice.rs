@@ -34,7 +34,7 @@ impl FleetWorker {
     pub(super) fn choose(&mut self, now: Now, lease: LeaseId, request: RequestId, end: EndedUnit) {
         let Some((_, own)) = self.ending(lease, request) else { return };
         own.asked.end = Some(request);
-        // It goes where it was to go, for which nobody need be listed.
+        // What was to end has not failed. It goes where it was to go, for which nobody need be listed.
         if end == EndedUnit::Abandoned && own.stage == Stage::Draining {
             return self.give_away(now, lease);
         }
@@ -54,16 +54,15 @@ impl FleetWorker {
     pub(super) fn choose_from_roster(&mut self, now: Now) {
         for Choice { lease, request, end } in std::mem::take(&mut self.choices) {
             // One that is being given up meanwhile is answered by that.
-            let is_here = |stage| matches!(stage, Stage::Held | Stage::Draining);
-            if !self.own_of(lease).is_some_and(|(_, own)| is_here(own.stage)) {
-                continue;
-            }
+            let stage = self.own_of(lease).map(|(_, own)| own.stage);
+            let Some(stage @ (Stage::Held | Stage::Draining)) = stage else { continue };
             match end {
                 EndedUnit::HandedTo(holder) => self.hand_to(now, lease, request, &holder),
                 EndedUnit::Failed => self.decline(now, lease, MayStay::Yes),
                 EndedUnit::Abandoned if self.has_bug(Bug::AbandonedInPlace) => {
                     self.decline(now, lease, MayStay::Yes);
                 }
+                EndedUnit::Abandoned if stage == Stage::Draining => self.give_away(now, lease),
                 EndedUnit::Abandoned => self.decline(now, lease, MayStay::No),
             }
         }
