@@ -11,7 +11,6 @@
 
 mod caller;
 mod counts;
-mod peer;
 mod table;
 mod world;
 

@@ -1,11 +1,11 @@
 //! The world: time, the item, the network between it and the processes.
 
 mod checks;
+mod peer;
 mod troubles;
 
 use super::caller::{CallerOperation, CallerProcess, LeaseCaller, RunningOperation};
 use super::counts::ManagersCounts;
-use super::peer::{GoPeer, PeerCall};
 use super::table::SimulatedTable;
 use super::{BUFFER, EPOCH, PATIENCE, SKEW};
 use crate::error::LeaseKey;
@@ -15,6 +15,7 @@ use crate::machine::{ItemAnswer, ItemRequest, LeaseAcquisition, LeaseRefresh, Le
 use crate::options::TableTheoryOptions;
 use crate::request::RequestExpressions;
 use checks::TokenFate;
+use peer::{GoPeer, PeerCall};
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -46,7 +47,7 @@ pub(super) struct ManagersFaults {
 }
 
 #[derive(Debug, Clone)]
-pub(super) enum ManagersEvent {
+enum ManagersEvent {
     /// A caller is due, if this is still its last wake-up.
     Wake(usize, u64),
     /// A caller waits no longer for that operation.
@@ -71,18 +72,18 @@ pub(super) enum ManagersEvent {
 
 pub(super) struct ManagersWorld {
     seed: u64,
-    pub(super) rng: ManagersRng,
-    pub(super) faults: ManagersFaults,
+    rng: ManagersRng,
+    faults: ManagersFaults,
     options: TableTheoryOptions,
-    pub(super) at: u64,
+    at: u64,
     /// Until then there are faults.
-    pub(super) rough: u64,
-    pub(super) queue: BTreeMap<(u64, u64), ManagersEvent>,
+    rough: u64,
+    queue: BTreeMap<(u64, u64), ManagersEvent>,
     sequence: u64,
-    pub(super) table: SimulatedTable,
-    pub(super) processes: Vec<CallerProcess>,
-    pub(super) callers: Vec<LeaseCaller>,
-    pub(super) peers: Vec<GoPeer>,
+    table: SimulatedTable,
+    processes: Vec<CallerProcess>,
+    callers: Vec<LeaseCaller>,
+    peers: Vec<GoPeer>,
     pub(super) counts: ManagersCounts,
     drawn: Cell<u64>,
     operations: u64,
@@ -162,39 +163,39 @@ impl ManagersWorld {
         world
     }
 
-    pub(super) fn push(&mut self, after: u64, event: ManagersEvent) {
+    fn push(&mut self, after: u64, event: ManagersEvent) {
         self.sequence += 1;
         self.queue.insert((self.at + after, self.sequence), event);
     }
 
-    pub(super) fn wake_in(&mut self, n: usize, most: u64) {
+    fn wake_in(&mut self, n: usize, most: u64) {
         self.callers[n].wake += 1;
         let (after, wake) = (1 + self.rng.below(most), self.callers[n].wake);
         self.push(after, ManagersEvent::Wake(n, wake));
     }
 
-    pub(super) fn is_rough(&self) -> bool {
+    fn is_rough(&self) -> bool {
         self.at < self.rough
     }
 
     /// A new token.
-    pub(super) fn draw(&self) -> String {
+    fn draw(&self) -> String {
         self.drawn.set(self.drawn.get() + 1);
         format!("token-{}", self.drawn.get())
     }
 
-    pub(super) fn flight(&mut self) -> u64 {
-        let late = self.faults.losses && self.is_rough() && self.seldom(12);
-        if late { self.rng.below(20_000) } else { 1 + self.rng.below(200) }
+    fn flight(&mut self) -> u64 {
+        let late = self.faults.losses && self.is_rough() && self.seldom(8);
+        if late { self.rng.below(12_000) } else { 1 + self.rng.below(200) }
     }
 
-    pub(super) fn is_lost(&mut self) -> bool {
-        self.faults.losses && self.is_rough() && self.seldom(9)
+    fn is_lost(&mut self) -> bool {
+        self.faults.losses && self.is_rough() && self.seldom(6)
     }
 
-    /// Once in so many times, or three times as often in a storm.
+    /// Once in so many times, or twice as often in a storm.
     fn seldom(&mut self, n: u64) -> bool {
-        self.rng.one_in(if self.faults.storms { n / 3 } else { n })
+        self.rng.one_in(if self.faults.storms { n / 2 } else { n })
     }
 
     fn now_of(&self, n: usize) -> Now {
@@ -284,7 +285,7 @@ impl ManagersWorld {
                 self.forget(n);
                 return self.wake_in(n, 400);
             }
-            Some(lease) if chance < if gives_back || is_calm { 12 } else { 4 } => {
+            Some(lease) if chance < if gives_back || is_calm { 10 } else { 6 } => {
                 CallerOperation::Release(LeaseRelease::of(lease))
             }
             Some(_) => CallerOperation::Refresh(LeaseRefresh::new(duration, skew)),
@@ -305,7 +306,7 @@ impl ManagersWorld {
             sight: None,
             tokens,
         });
-        if self.faults.drops && self.is_rough() && self.seldom(6) {
+        if self.faults.drops && self.is_rough() && self.seldom(5) {
             let after = self.rng.below(4_000);
             self.push(after, ManagersEvent::Drops(n, self.operations));
         }
@@ -395,7 +396,7 @@ impl ManagersWorld {
             }
             (CallerOperation::Release(_), _) => {
                 caller.gives_back = true;
-                2_000
+                1_000
             }
         };
         self.wake_in(n, next);
@@ -403,10 +404,10 @@ impl ManagersWorld {
 }
 
 /// Numbers that look random (Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
-pub(super) struct ManagersRng(u64);
+struct ManagersRng(u64);
 
 impl ManagersRng {
-    pub(super) fn below(&mut self, end: u64) -> u64 {
+    fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -414,7 +415,7 @@ impl ManagersRng {
         (z ^ (z >> 31)) % end
     }
 
-    pub(super) fn one_in(&mut self, n: u64) -> bool {
+    fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 }

@@ -1,6 +1,6 @@
 //! What goes wrong with the processes, and what others do to the item.
 
-use super::super::SKEW;
+use super::super::{SKEW, seconds_of};
 use super::{ManagersEvent, ManagersWorld};
 use crate::item;
 use crate::machine::ItemRequest;
@@ -39,7 +39,7 @@ impl ManagersWorld {
     pub(super) fn sweep(&mut self) {
         let ttl = self.table.0.as_ref().and_then(|item| item.get("ttl").cloned());
         if let Some(AttributeValue::N(ttl)) = ttl
-            && super::super::seconds_of(self.at) > ttl.parse::<i64>().unwrap()
+            && seconds_of(self.at) > ttl.parse::<i64>().unwrap()
         {
             self.table.0 = None;
             self.counts.swept += 1;

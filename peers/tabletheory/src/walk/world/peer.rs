@@ -1,7 +1,7 @@
 //! A process of TableTheory's Go implementation: one lease, which it believes in until it is told otherwise.
 
-use super::world::{ManagersEvent, ManagersWorld};
-use super::{BUFFER, seconds_of};
+use super::super::{BUFFER, PATIENCE, seconds_of};
+use super::{ManagersEvent, ManagersWorld};
 use crate::item::{self, ItemLease};
 use crate::options::Names;
 use crate::request::RequestExpressions;
@@ -32,7 +32,7 @@ impl ManagersWorld {
     pub(super) fn peer_wakes(&mut self, n: usize) {
         let now = seconds_of(self.at + self.peers[n].ahead);
         let expires_at = now + 2 + i64::try_from(self.rng.below(8)).unwrap();
-        let give_up = self.rng.one_in(4);
+        let give_up = self.rng.one_in(4) || !self.is_rough();
         let call = match self.peers[n].token.clone() {
             None => PeerCall::Acquire { token: self.draw(), expires_at, now },
             Some(token) if give_up => PeerCall::Release { token },
@@ -44,7 +44,7 @@ impl ManagersWorld {
             let there = self.flight();
             self.push(there, ManagersEvent::PeerLands(n, number, call.clone()));
         }
-        self.push(super::PATIENCE, ManagersEvent::PeerHears(n, number, call, None));
+        self.push(PATIENCE, ManagersEvent::PeerHears(n, number, call, None));
     }
 
     pub(super) fn peer_lands(&mut self, n: usize, number_: u64, call: PeerCall) {
