@@ -108,7 +108,8 @@ impl Changes for LeaderWatch {
     type Told = Option<Leader>;
 
     fn latest(&mut self) -> Option<Leader> {
-        let was_blind = std::mem::replace(&mut self.is_blind, self.outage.unread() >= self.believed());
+        let is_blind = self.outage.unread() >= self.believed();
+        let was_blind = std::mem::replace(&mut self.is_blind, is_blind);
         if self.is_blind && !was_blind {
             self.forget();
         }

@@ -137,6 +137,10 @@ impl Assignment for tenure::fleet::Assignment {
     }
 
     fn drained(self: Box<Self>) {
+        // A command that was killed at the end of its time may have had a request on its way: if the unit comes back, it has another fence.
+        if self.draining().is_some() {
+            return drop(self);
+        }
         tenure::fleet::Assignment::drained(*self);
     }
 

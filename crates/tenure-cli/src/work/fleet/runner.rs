@@ -191,11 +191,8 @@ impl Runner {
 
     /// Lets go of the unit: it goes to where it belongs, if it was not lost.
     pub(crate) fn conclude(self) {
-        match self.assignment {
-            // If it comes back, it has another fence: a command that was killed may have had a request on its way.
-            Some(assignment) if assignment.draining().is_some() => drop(assignment),
-            Some(assignment) => assignment.drained(),
-            None => {}
+        if let Some(assignment) = self.assignment {
+            assignment.drained();
         }
     }
 }
