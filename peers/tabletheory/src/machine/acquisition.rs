@@ -5,7 +5,7 @@ use super::{
 };
 use crate::item::ItemLease;
 use crate::judge::{self, Availability};
-use crate::lease::{Belief, HeldLease, Refreshes};
+use crate::lease::{Belief, HeldLease};
 use crate::orphans::{OrphanedClaims, UnansweredClaim};
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,7 +101,7 @@ impl LeaseAcquisition {
         self.take_up = Some(TakeUp { until, refresh, claims });
         *lease = HeldLease::known_by(&lease.key.pk, &lease.key.sk, by);
         // An earlier attempt to take it up may still be on its way, so the token is changed.
-        lease.refreshes = Refreshes::Open(None);
+        lease.unsettle();
         None
     }
 }
