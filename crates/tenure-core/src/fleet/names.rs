@@ -115,6 +115,7 @@ impl FleetName {
 
 /// What a key of a fleet stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
 pub enum FleetKey<'a> {
     /// The board.
     Board,
