@@ -191,8 +191,8 @@ mod tests {
         let own = LeaderInfo { id: leases.holder().as_str().to_owned(), fence: Some(guard.fence()) };
         assert_eq!(LeaderInfo::of(&leases, &key, None), Some(own));
         assert_eq!(LeaderInfo::of(&leases, &Key::new("other").unwrap(), None), None);
-        let seen = Leases::peek(&leases, "k").await.unwrap();
-        let seen = seen.map(|sighting| Leader::from(sighting)).unwrap();
+        let seen = leases.peek("k").await.unwrap();
+        let seen = seen.map(Leader::from).unwrap();
         guard.release().await;
         assert_eq!(LeaderInfo::of(&leases, &key, None), None);
         assert_eq!(LeaderInfo::of(&leases, &key, Some(&seen)), None, "though it was seen to lead");

@@ -62,12 +62,13 @@ impl Upkeep {
             FleetKey::Board => UpkeepVerdict::Remove,
             // What was told to a worker is nobody's once that has gone. One that comes back is told anew.
             FleetKey::Plan(worker) if !self.has_worker(name, worker) => UpkeepVerdict::Remove,
-            FleetKey::Plan(_) | FleetKey::Other => UpkeepVerdict::Keep,
             FleetKey::Unit(_) => match UnitSpec::parse(stored.record.metadata.clone()) {
                 Ok((spec, _)) if spec.status == Status::Open || self.is_held(stored) => UpkeepVerdict::Keep,
                 Ok(_) => UpkeepVerdict::Remove,
                 Err(_) => UpkeepVerdict::Damaged,
             },
+            // Part of a plan that a worker may act on, or what only a newer version knows.
+            _ => UpkeepVerdict::Keep,
         }
     }
 
