@@ -191,6 +191,7 @@ bugs! {
         LateLapseUnheard: "a lapse of a unit that was just lost is never answered",
         LapseUntold: "nobody is told once a unit is vacated that was withdrawn or could not be ended",
         RetryForgotten: "a unit's failures are forgotten when another worker gets it",
+        LetterTakenForLife: "a letter to a dead worker is taken for a sign of life",
         AbandonedInPlace: "a unit whose body may go on rests where it is, and is assigned again under its fence",
         DeclineTellsAll: "each failure of a unit has all workers list everything",
         TransfereeUntold: "nobody tells a worker of the unit that was passed on to it after a failure",

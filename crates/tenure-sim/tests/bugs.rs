@@ -55,6 +55,7 @@ const SHOWN_IN: &[(Bug, &str, u64)] = &[
     (Bug::OnePageListed, "fleet-a8m-one-page", 14),
     (Bug::ForeignTenureIgnored, "fleet-churn", 12),
     (Bug::BusyStorePressed, "fleet-crowd", 7),
+    (Bug::LetterTakenForLife, "fleet-standbys", 9733),
     (Bug::AbandonedInPlace, "fleet-silent", 1),
     (Bug::DeclineTellsAll, "fleet-failing", 7),
     (Bug::RetryForgotten, "fleet-failing", 7),

@@ -409,6 +409,10 @@ fn where_the_runtime_of_leases_ends_whoever_runs_on_another_is_told() {
         let told = tokio::time::timeout(Duration::from_secs(10), async {
             gone.await;
             leads.stop().await;
+            // Each is told by itself.
+            while also.is_leader() {
+                tokio::task::yield_now().await;
+            }
             assert!(!also.resign().await, "there is nothing to give up");
             assert!(matches!(also.elected().await, Err(AcquireError::Stopped)));
         });

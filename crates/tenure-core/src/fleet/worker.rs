@@ -162,7 +162,7 @@ impl Machine for FleetWorker {
                         InFlight::ToldPlan(write) => self.marked(now, *write, result),
                         InFlight::Part(key, nonce) => self.told_part(now, &key, nonce, result),
                         InFlight::Hear => self.heard(now, result),
-                        InFlight::Fence(dead) => self.fenced(now, &dead, result),
+                        InFlight::Fence(dead, heartbeat) => self.fenced(now, &dead, heartbeat, result),
                         InFlight::Missing(attachment, ttl) => self.asked_after(now, &attachment, ttl, result),
                         InFlight::Letter(session, about) => self.lettered(now, session, about, result),
                     }

@@ -28,8 +28,8 @@ pub(super) enum InFlight {
     Part(Key, Nonce),
     /// Reading one's own part, or units that it names.
     Hear,
-    /// Raising the fence of a dead worker's session.
-    Fence(Attachment),
+    /// Raising the fence of a dead worker's session, whose last sign of life was this heartbeat.
+    Fence(Attachment, Option<Nonce>),
     /// Whether a session is really missing that something is attached to, and that something's ttl.
     Missing(Attachment, Ttl),
     /// Telling the worker with this session of a unit, or of its part.
@@ -62,6 +62,8 @@ impl Io {
     }
 
     pub(super) fn is_fencing(&self, key: &Key) -> bool {
-        self.in_flight.values().any(|flight| matches!(flight, InFlight::Fence(dead) if dead.session == *key))
+        self.in_flight
+            .values()
+            .any(|flight| matches!(flight, InFlight::Fence(dead, _) if dead.session == *key))
     }
 }

@@ -9,9 +9,9 @@ use crate::fleet::board::{self, ToldPlan};
 use crate::fleet::planning::{Planning, Role};
 use crate::fleet::talk::FleetNotice;
 use crate::holder::failure_detector::HolderVerdict;
-use crate::op::{Answer, Expect, Op, Write};
+use crate::op::{Answer, Expect, Op, Outcome, Write};
 use crate::values::error::StoreError;
-use crate::values::fence::Fence;
+use crate::values::fence::{Fence, Nonce};
 use crate::values::key::Key;
 use crate::values::record::{Attachment, Record, Stored};
 use crate::values::time::Now;
@@ -181,13 +181,31 @@ impl FleetWorker {
             return;
         }
         let Ok(fence) = stored.record.fence.next(Fence::floor(now.wall)) else { return };
+        let heartbeat = heartbeat(&stored.record);
         let record =
             Record { fence, nonce: self.nonces.draw(), stamp: now.wall, tenure: None, ..stored.record };
         let write = Write { key: key.clone(), expect: Expect::Unchanged(stored.version), record };
-        self.send(InFlight::Fence(dead), Op::Write(Box::new(write)));
+        self.send(InFlight::Fence(dead, heartbeat), Op::Write(Box::new(write)));
     }
 
-    pub(super) fn fenced(&mut self, now: Now, dead: &Attachment, result: Result<Answer, StoreError>) {
+    pub(super) fn fenced(
+        &mut self,
+        now: Now,
+        dead: &Attachment,
+        last: Option<Nonce>,
+        result: Result<Answer, StoreError>,
+    ) {
+        // A letter that somebody has written meanwhile is no sign of life.
+        let is_silent = |stored: &Stored| {
+            last.is_some() && stored.record.fence == dead.fence && heartbeat(&stored.record) == last
+        };
+        let has_bug = self.has_bug(Bug::LetterTakenForLife);
+        let result = match result {
+            Ok(Answer::Write(Outcome::Lost(Some(stored)))) if is_silent(&stored) && !has_bug => {
+                return self.fence_session(now, dead.session.clone(), stored);
+            }
+            result => result,
+        };
         let mut again_at = None;
         if let Err(error) = result {
             again_at = Some(self.could_not_end(now, dead, error.is_passing()));
@@ -215,6 +233,11 @@ impl FleetWorker {
         self.fill_vacancy(now);
         true
     }
+}
+
+/// The last renewal by whoever has it.
+fn heartbeat(record: &Record) -> Option<Nonce> {
+    record.tenure.as_ref().map(|tenure| tenure.heartbeat)
 }
 
 #[cfg(test)]

@@ -3,8 +3,8 @@
 use super::*;
 use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
-use crate::op::{Answer, Expect, Op, Outcome, Request};
-use crate::values::fence::{Nonce, Version};
+use crate::op::{Event, Expect, Machine, Request};
+use crate::values::fence::Version;
 use crate::values::record::{Attachment, Record};
 use std::collections::BTreeSet;
 
@@ -69,7 +69,7 @@ fn a_session_that_was_silent_for_a_ttl_is_ended_once_and_all_are_told() {
         [(Ok(Answer::Write(Outcome::Lost(None))), 0), (Err(StoreError::unavailable("away")), 1)]
     {
         worker.advance = Advance::Idle;
-        worker.fenced(at(150), &dead(1, 7), result);
+        worker.fenced(at(150), &dead(1, 7), None, result);
         assert_eq!(worker.advance, Advance::At(at(150).held), "won or lost or unknown");
         assert_eq!(told(&mut worker).len(), tells);
     }
@@ -189,7 +189,7 @@ fn c1_a_dead_session_that_may_not_be_ended_is_tried_ever_more_seldom() {
             if writes.count() > 0 {
                 tries.push(secs - 100);
                 worker.io.in_flight.clear();
-                worker.fenced(at(secs), &dead(2, 7), Err(StoreError::unsupported("denied")));
+                worker.fenced(at(secs), &dead(2, 7), None, Err(StoreError::unsupported("denied")));
             }
             let is_soon = matches!(worker.advance, Advance::At(_));
             assert!(is_soon || worker.doubts.list_at.is_some() == plans, "the planner looks again some time");
@@ -205,15 +205,33 @@ fn c1_a_dead_session_that_may_not_be_ended_is_tried_ever_more_seldom() {
 }
 
 #[test]
+fn l1_a_letter_that_comes_before_a_dead_session_s_end_is_no_sign_of_life() {
+    for (fence, beat, asks) in [(7, 1, 1), (7, 2, 0), (8, 1, 0)] {
+        let mut worker = led(2, true);
+        worker.fence_session(at(100), session(2), session_record(2, 7, 1));
+        let ends = asked(&mut worker).pop().unwrap();
+        let seen = session_record(2, fence, beat).versioned(Version(99));
+        let lost = Ok(Answer::Write(Outcome::Lost(Some(seen))));
+        let step = worker.step(at(101), Event::Answer(ends.id, lost));
+        let again = step.requests.into_iter().filter_map(|asked| match asked.op {
+            Op::Write(write) if write.key == session(2) => Some(write.expect),
+            _ => None,
+        });
+        let again: Vec<Expect> = again.collect();
+        assert_eq!(again, vec![Expect::Unchanged(Version(99)); asks], "{fence} {beat}");
+    }
+}
+
+#[test]
 fn who_could_not_end_the_planner_s_session_takes_its_place_in_turn_like_others() {
     for error in [StoreError::unavailable("throttled"), StoreError::unsupported("denied")] {
         let mut worker = led(3, false);
         worker.life.joined = true;
         worker.board.as_mut().unwrap().standbys = [holder(2)].into();
-        worker.fenced(at(100), &dead(1, 7), Err(error.clone()));
+        worker.fenced(at(100), &dead(1, 7), None, Err(error.clone()));
         assert_eq!((&worker.advance, worker.lead.only_fills), (&Advance::At(at(103).held), true));
         // Seen again before that is tried again, it is missed all the same.
-        worker.fenced(at(101), &dead(1, 7), Err(error));
+        worker.fenced(at(101), &dead(1, 7), None, Err(error));
         (worker.advance, worker.lead.gone) = (Advance::Idle, None);
         worker.fence_session(at(101), session(1), session_record(1, 7, 1));
         assert_eq!((&worker.advance, worker.lead.only_fills), (&Advance::At(at(104).held), true));
@@ -223,8 +241,8 @@ fn who_could_not_end_the_planner_s_session_takes_its_place_in_turn_like_others()
 #[test]
 fn l1_another_session_of_the_same_worker_is_another_matter() {
     let mut worker = led(2, true);
-    worker.fenced(at(100), &dead(2, 7), Err(StoreError::unsupported("denied")));
-    worker.fenced(at(9000), &dead(2, 7), Err(StoreError::unsupported("denied")));
+    worker.fenced(at(100), &dead(2, 7), None, Err(StoreError::unsupported("denied")));
+    worker.fenced(at(9000), &dead(2, 7), None, Err(StoreError::unsupported("denied")));
     for (fence, asks) in [(7, 0), (9, 1)] {
         worker.fence_session(at(9001), session(2), session_record(2, fence, 1));
         assert_eq!(asked(&mut worker).len(), asks, "{fence}");
