@@ -147,8 +147,8 @@ impl<'a> LeaseAttempts<'a> {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: who tries is told at once, who waits for some time goes on until then and waits for no trouble, and who waits for ever goes on through trouble
-    //! for as long as the store may be away; who was in the way last is told, by whichever attempt that is known.
+    //! Plan: who tries is told at once. Who waits for some time goes on until then, and waits for no trouble. Who waits for ever goes on through trouble
+    //! for as long as the store may be away. Who was in the way last is told, by whichever attempt that is known.
     use super::*;
     use crate::testing::PausedClock;
     use tenure_core::{Fence, HolderId, Wall};

@@ -26,6 +26,8 @@ mod lock_all;
 mod locker;
 #[cfg(feature = "metrics")]
 mod metrics;
+#[cfg(feature = "metrics")]
+mod metrics_waits;
 mod once;
 mod own_thread;
 #[cfg(all(feature = "postgres", feature = "redis"))]
