@@ -264,7 +264,11 @@ fn units_that_are_done_are_kept_while_a_process_waits_for_more_of_their_job() {
     let mut killed = bench.tenure(&[&ran[..2], &["stream", "--ttl", "1s"], &ran[3..]].concat());
     let mut killed = killed.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     killed.stdin.as_mut().unwrap().write_all(b"c\n").unwrap();
-    wait_until("the third unit to be done", || bench.read("ran").ends_with("c\n"));
+    // All others were removed.
+    wait_until("the third unit to be done", || {
+        bench.read("ran").ends_with("c\n")
+            && bench.run(&["work", "status", "stream", "--json"]).json()["done"] == 1
+    });
     killed.kill().unwrap();
     killed.wait().unwrap();
     wait_until("the killed process to be forgotten", || gc()["removed"].as_u64() == Some(1));
