@@ -59,9 +59,15 @@ mod tests {
     use super::*;
     use crate::services::etcd;
 
-    /// Its command line is like a server's.
+    /// Its command line is like a server's. The system shows that a moment after the start.
+    #[allow(clippy::disallowed_methods, reason = "the system takes real time")]
     fn process(mark: &str) -> Child {
-        Command::new("sleep").arg0(mark).arg("600").stdin(Stdio::null()).spawn().unwrap()
+        let child = Command::new("sleep").arg0(mark).arg("600").stdin(Stdio::null()).spawn().unwrap();
+        let shown = || std::fs::read_to_string(format!("/proc/{}/cmdline", child.id())).unwrap();
+        while !shown().starts_with(mark) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        child
     }
 
     #[test]
