@@ -3,7 +3,7 @@
 //! measured, whatever it is, and what nears its end shows. Who waits is in `metrics_waits.rs`.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
-use crate::common::{Process, TTL, TestStore, World, measured, measured_in_buckets, settle};
+use crate::common::{TTL, TestStore, World, measured, measured_in_buckets, settle};
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::collections::BTreeSet;
 use std::time::Duration;

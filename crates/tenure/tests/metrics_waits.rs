@@ -4,8 +4,7 @@
 use crate::common::{Process, TTL, World, measured_in_buckets, settle};
 use crate::metrics::{buckets, value};
 use std::time::Duration;
-use tenure::AnyStore;
-use tenure::range::{KeyRange, Section};
+use tenure::range::KeyRange;
 
 #[test]
 fn permits_are_counted_and_who_waits_for_spread_ones_waits_once() {
