@@ -73,7 +73,7 @@ const SHOWN_IN: &[(Bug, &str, u64)] = &[
     (Bug::OnePageWatched, "fleet-rests", 1),
     (Bug::RestersUntold, "fleet-rests", 1),
     (Bug::AgesTrusted, "fleet-rests", 33),
-    (Bug::RestsUnseen, "fleet-rests", 70),
+    (Bug::RestsUnseen, "fleet-rests", 674),
     (Bug::AlarmNotRaised, "fleet-rows", 23),
     (Bug::OldPartStands, "fleet-rows", 119),
     (Bug::MissedPlanIgnored, "fleet-rows-coarse", 514),
