@@ -269,13 +269,13 @@ mod tests {
         assert_eq!(build(&["test", "--package", "no-such-package"], &[]), (false, 0));
         let smallest = ["test", "--package", "xtask"];
         assert_eq!(build(&smallest, &["nowhere"]), (false, 0));
-        // Its own tests, and those in its folder `tests`.
-        assert_eq!(build(&smallest, &[]), (true, 2));
+        // Its own tests, and those of each of two files in its folder `tests`.
+        assert_eq!(build(&smallest, &[]), (true, 3));
         // What is built twice is run once.
         let words = smallest.map(str::to_owned);
         let twice = vec![suite.build("first", &words, &[]), suite.build("second", &words, &[])];
         assert!(step::run(twice).is_pass());
-        assert_eq!(suite.programs.take().len(), 2);
+        assert_eq!(suite.programs.take().len(), 3);
     }
 
     /// What became of the program of a script, and the tests that passed at their second run only.
