@@ -9,7 +9,6 @@ use super::told_to_end;
 use crate::exit::{Failure, INTERNAL, SIGNAL, end_by_default};
 use crate::output::note;
 use crate::text::brief;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::boottime;
@@ -96,7 +95,6 @@ impl Signals {
             Err(failure) if !failure.text.is_empty() && longest > MOMENT => Some(failure),
             _ => None,
         };
-        let mut end = pin!(end);
         let told = async {
             if let Some(failure) = failure {
                 tokio::time::sleep(MOMENT).await;
@@ -109,7 +107,7 @@ impl Signals {
         };
         let done = async {
             tokio::select! {
-                () = &mut end => {}
+                () = end => {}
                 () = told => {}
             }
         };

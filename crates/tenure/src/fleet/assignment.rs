@@ -8,7 +8,7 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use tenure_core::fleet::{FleetCommand, RequestId};
-use tenure_core::{HolderId, Metadata, StoreError};
+use tenure_core::{HolderId, LeaseId, Metadata, StoreError};
 
 /// A unit that was assigned to this worker: the [`Unit`], and the duty to let go of it.
 ///
@@ -69,13 +69,7 @@ impl Assignment {
     /// # Cancel safety
     /// Dropping the future does not stop the release.
     pub async fn release(self) -> bool {
-        let unit = self.unit.clone();
-        let lease = unit.share.lease;
-        let released = refused(self.ask(|request| FleetCommand::Decline(lease, request)).await);
-        released.unwrap_or_else(|error| {
-            unit.tell_not_let_go(&error);
-            false
-        })
+        self.let_go(FleetCommand::Decline).await
     }
 
     /// As [`release`](Assignment::release), where a request of what was done for the unit may still be on its way: it was dropped in the midst, or ran on a host that is silent now.
@@ -86,13 +80,7 @@ impl Assignment {
     /// # Cancel safety
     /// Dropping the future does not stop the release.
     pub async fn abandon(self) -> bool {
-        let unit = self.unit.clone();
-        let lease = unit.share.lease;
-        let released = refused(self.ask(|request| FleetCommand::Abandon(lease, request)).await);
-        released.unwrap_or_else(|error| {
-            unit.tell_not_let_go(&error);
-            false
-        })
+        self.let_go(FleetCommand::Abandon).await
     }
 
     /// Lets this very worker have the unit. The plan may move it again; see [`Fleet::pin`](super::Fleet::pin) for good.
@@ -123,6 +111,16 @@ impl Assignment {
     /// Whoever drops it from now on has ended what was done for the unit in good order.
     pub(super) fn goes_without_failure(&self) {
         self.drop_fails.store(false, Ordering::SeqCst);
+    }
+
+    async fn let_go(self, command: fn(LeaseId, RequestId) -> FleetCommand) -> bool {
+        let unit = self.unit.clone();
+        let lease = unit.share.lease;
+        let released = refused(self.ask(|request| command(lease, request)).await);
+        released.unwrap_or_else(|error| {
+            unit.tell_not_let_go(&error);
+            false
+        })
     }
 
     async fn ask(self, command: impl FnOnce(RequestId) -> FleetCommand) -> Option<UnitReply> {
