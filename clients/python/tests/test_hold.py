@@ -1,6 +1,6 @@
 """Leases without an agent, by the program `tenure hold`.
 
-Plan: what is held, told and given back, also by asyncio, unseen in the list of processes, after a Ctrl-C, by a program that says much, on another host, by who forgets it, and in a forked child; whoever stops waiting, however that comes,
+Plan: what is held, told and given back, also by asyncio, unseen in the list of processes, after a Ctrl-C, by a program that says much, on another host, where the clock can not be read, by who forgets it, and in a forked child; whoever stops waiting, however that comes,
 leaves no program behind that would have the lease later: a signal, a coroutine that is closed, a program that says what nobody understands, or does not end.
 """
 
@@ -157,6 +157,28 @@ sys.stdin.read()
 """
         with self.assertRaisesRegex(tenure.AgentError, "another host"):
             tenure.hold("k", program=[sys.executable, "-c", says])
+
+    def test_a_clock_that_can_not_be_read_any_more_does_not_end_it(self):
+        # As where no file descriptor is left, or after a `chroot`.
+        with self.hold("k", ttl=6) as lease, unittest.mock.patch.object(_hold, "timeline", lambda: None):
+            first = lease._deadline_ns
+            wait_until("a later deadline", lambda: lease._deadline_ns > first)
+
+    def test_what_it_says_later_and_nobody_understands_gives_the_lease_back(self):
+        for says in ["hello", '{"event": "extended"}', '{"event": "extended", "boot": "another/0", "deadline_boottime_ms": 1}']:
+            with self.subTest(says):
+                talks = f"""
+import json, sys
+print(json.dumps({{"event": "acquired", "key": "k", "fence": 1, "deadline_boottime_ms": {10**15}, "boot": sys.argv[1]}}), flush=True)
+print({says!r}, flush=True)
+sys.stdin.read()
+print(json.dumps({{"event": "released"}}), flush=True)
+"""
+                lease = tenure.hold("k", program=[sys.executable, "-c", talks, timeline()])
+                self.assertTrue(lease.wait_lost(LONG))
+                self.assertIn("tells of no lease", lease.reason)
+                [process] = [process for process in list(_hold._programs) if talks in process.args]
+                self.assertEqual(process.wait(LONG), 0)
 
     def test_a_lease_that_nobody_has_any_more_is_given_back(self):
         lease = self.hold("k")

@@ -1,10 +1,13 @@
 """A worker by itself, with an agent that answers what a test says.
 
 Plan: a child that was forked off takes no part in the fleet, and its parent's worker stays there. A worker with a long ttl asks for no longer wait than an
-agent grants. What comes out of a body is logged. Who can't go on has all bodies end first.
+agent grants. What comes out of a body is logged, and its exit counts as a program's. Nobody else writes a checkpoint. Who can't go on has all bodies end
+first.
 """
 
 import asyncio
+import logging
+import sys
 import threading
 import time
 import unittest
@@ -126,6 +129,41 @@ class Exceptions(unittest.TestCase):
         with self.agent() as agent, self.assertLogs("tenure", "ERROR") as logs:
             asyncio.run(asyncio.wait_for(main(agent.address), LONG))
         self.is_told(logs)
+
+    def test_a_body_that_calls_exit_is_done_or_has_failed_by_its_status(self):
+        for status, end in (None, "done"), (0, "done"), (3, "failed"), ("bad settings", "failed"):
+            with self.subTest(status):
+                stop, told = threading.Event(), []
+
+                def answer(path):
+                    if not path.startswith("/v1/units"):
+                        return 204, {}
+                    told.append(path)
+                    stop.set()
+                    return {"released": True}
+
+                with self.agent(answer) as agent, self.assertLogs("tenure") as logs:
+                    logging.getLogger("tenure").info("there is always one")
+                    tenure.Client(agent.address).work("f", lambda unit: sys.exit(status), stop=stop)
+                self.assertEqual(told, [f"/v1/units/1/{end}"])
+                self.assertEqual(repr(status) in "".join(logs.output), end == "failed")
+
+    def test_a_forked_child_and_who_has_lost_it_write_no_checkpoint(self):
+        asked = []
+        with self.agent(lambda path: asked.append(path) or (204, {})) as agent:
+            unit = tenure.Client(agent.address).worker("f").next()
+
+            def is_refused():
+                try:
+                    unit.checkpoint("half")
+                except tenure.LeaseLost:
+                    return True
+                return False
+
+            self.assertEqual(in_a_child(is_refused), 0)
+            unit._over("it was lost")
+            self.assertTrue(is_refused())
+        self.assertEqual([path for path in asked if path.endswith("/checkpoint")], [])
 
     def test_who_can_not_go_on_has_all_bodies_end_before_it_raises(self):
         def refused(path):

@@ -96,7 +96,7 @@ class AsyncClient:
                 except AgentError as error:
                     if not may_pass(error):
                         raise
-                    await asyncio.sleep(pauses.next())
+                    await asyncio.sleep(pauses.after(error, f"the leadership of {key}"))
                     continue
                 pauses = Pauses()
                 yield term

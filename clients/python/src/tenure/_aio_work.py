@@ -186,7 +186,7 @@ class AsyncWorker:
             except AgentError as error:
                 if not goes_on_after(error, is_patient):
                     raise
-                await asyncio.sleep(pauses.next())
+                await asyncio.sleep(pauses.after(error, f"the fleet {self.fleet}"))
                 continue
             pauses = Pauses()
             if unit is None:
@@ -255,7 +255,7 @@ async def work(join: Callable[[], Awaitable[AsyncWorker]], body: Body, stop: asy
             if not stop.is_set():
                 leaves.cancel()
             await asyncio.wait([leaves])
-        worker = await _join_again(join, stop)
+        worker = await _join_again(join, stop, worker.fleet)
 
 
 async def _leave_when(stop: asyncio.Event, worker: AsyncWorker) -> None:
@@ -267,7 +267,7 @@ async def _leave_when(stop: asyncio.Event, worker: AsyncWorker) -> None:
         pass
 
 
-async def _join_again(join: Callable[[], Awaitable[AsyncWorker]], stop: asyncio.Event) -> Optional[AsyncWorker]:
+async def _join_again(join: Callable[[], Awaitable[AsyncWorker]], stop: asyncio.Event, fleet: str) -> Optional[AsyncWorker]:
     pauses = Pauses()
     while not stop.is_set():
         try:
@@ -275,5 +275,6 @@ async def _join_again(join: Callable[[], Awaitable[AsyncWorker]], stop: asyncio.
         except AgentError as error:
             if not may_pass(error):
                 raise
-        await asyncio.sleep(pauses.next())
+            pause = pauses.after(error, f"the fleet {fleet}")
+        await asyncio.sleep(pause)
     return None

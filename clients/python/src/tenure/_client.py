@@ -140,7 +140,7 @@ class Client:
             except AgentError as error:
                 if not may_pass(error):
                     raise
-                time.sleep(pauses.next())
+                time.sleep(pauses.after(error, f"the leadership of {key}"))
                 continue
             pauses = Pauses()
             with term:
@@ -234,7 +234,8 @@ class Client:
             except AgentError as error:
                 if not may_pass(error):
                     raise
-            stop.wait(pauses.next())
+                pause = pauses.after(error, f"the fleet {fleet}")
+            stop.wait(pause)
         return None
 
     def _next_unit(self, worker: str, wait: float, wire: Optional[Wire] = None) -> Optional[Unit]:

@@ -24,10 +24,18 @@ class Pauses:
 
     def __init__(self) -> None:
         self._next = 0.05
+        self._is_told = False
 
     def next(self) -> float:
         self._next = min(2 * self._next, 2.0)
         return self._next
+
+    def after(self, error: AgentError, waits_for: str) -> float:
+        """As `next`, and the first trouble is logged: who waits for an absent agent does nothing else that is seen."""
+        if not self._is_told:
+            self._is_told = True
+            _log.warning("%s: %s; asking again", waits_for, error)
+        return self.next()
 
 
 class Unit(Lease):
@@ -75,7 +83,8 @@ class Unit(Lease):
         return self._let_go("POST", f"/v1/units/{self.id}/failed", {"says": said(says)})
 
     def checkpoint(self, value: str) -> None:
-        """Writes how far the work has come, for whoever has the unit next. Raises `LeaseLost` if it is not this worker's any more."""
+        """Writes how far the work has come, for whoever has the unit next. Raises `LeaseLost` if it is not this worker's any more, and in a forked child."""
+        self.check()
         self._ask(self, "POST", f"/v1/units/{self.id}/checkpoint", {"value": value})
         self.fields["checkpoint"] = value
 
@@ -171,7 +180,7 @@ class Worker:
             except AgentError as error:
                 if not goes_on_after(error, is_patient):
                     raise
-                self._has_left.wait(pauses.next())
+                self._has_left.wait(pauses.after(error, f"the fleet {self.fleet}"))
                 continue
             pauses = Pauses()
             if unit is None:
@@ -185,8 +194,8 @@ class Worker:
         """Runs `body` in a thread for each unit that this worker is given, until it has left. Returns when all have ended, and raises then, too: who can't go on tells
         all bodies to end (`unit.wanted` is false), and waits for them.
 
-        A body that returns has done its unit; one that raises has failed, and is logged by "tenure". One that ends after its unit was to go (`unit.wanted` is
-        false) has it given back. A worker that its agent knows no more, as that was started anew, has left. `Unreachable` says that no agent answers.
+        A body that returns has done its unit; one that raises has failed, and is logged by "tenure". `sys.exit` in a body ends the body alone: with 0 or nothing it
+        is done, else it has failed. One that ends after its unit was to go (`unit.wanted` is false) has it given back. A worker that its agent knows no more, as that was started anew, has left. `Unreachable` says that no agent answers.
         """
         self._run(body, False)
 
@@ -248,9 +257,18 @@ def goes_on_after(error: AgentError, is_patient: bool) -> bool:
 def _attend(body: Callable[[Unit], Any], unit: Unit) -> None:
     try:
         with unit:
-            body(unit)
+            _run_to_end(body, unit)
     except Exception:
         has_failed(unit)
+
+
+def _run_to_end(body: Callable[[Unit], Any], unit: Unit) -> None:
+    """A body may be a script's `main`. `sys.exit` would end its thread in silence, so its status counts here as that of a program."""
+    try:
+        body(unit)
+    except SystemExit as exit:
+        if exit.code not in (None, 0):
+            raise RuntimeError(f"the body has called sys.exit({exit.code!r})") from exit
 
 
 def has_failed(unit: Unit) -> None:

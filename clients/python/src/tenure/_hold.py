@@ -167,10 +167,14 @@ def _told(process: "subprocess.Popen[str]", started: _Program, name: str) -> Lea
     try:
         told = json.loads(line)
         lease = Lease(told["key"], told["fence"], lambda lease: _release(lease, process, reader))
-        _extend(lease, told)
+        clock = told.get("boot")
+        _extend(lease, told, clock)
     except (ValueError, KeyError, TypeError):
         raise AgentError(f"{name} says {line.strip()[:200]!r}, which tells of no lease; is it tenure's program?") from None
-    reader = threading.Thread(target=_follow, args=(weakref.ref(lease), process), name="tenure hold", daemon=True)
+    # Only once: later, this process may have no file descriptor left to read it by, or another root.
+    if clock != timeline():
+        raise AgentError("tenure hold runs on another host, whose clock says nothing here; run it on this one, or use an agent there")
+    reader = threading.Thread(target=_follow, args=(weakref.ref(lease), process, clock), name="tenure hold", daemon=True)
     reader.start()
     # One that nobody has any more is given back. Not by the interpreter's own end: threads and handlers still go by it then, and the program sees
     # by its input when all of them are gone.
@@ -198,25 +202,30 @@ def _end(process: "subprocess.Popen[str]") -> None:
     process.stdout.close()
 
 
-def _extend(lease: Lease, told: Dict[str, Any]) -> None:
-    if told.get("boot") != timeline():
-        raise AgentError("tenure hold runs on another host, whose clock says nothing here; run it on this one, or use an agent there")
+def _extend(lease: Lease, told: Dict[str, Any], clock: Optional[str]) -> None:
+    if told.get("boot") != clock:
+        raise ValueError("its deadline is of another clock")
     lease._deadline_ns = told["deadline_boottime_ms"] * 1_000_000
 
 
-def _follow(wanted: "weakref.ref[Lease]", process: "subprocess.Popen[str]") -> None:
+def _follow(wanted: "weakref.ref[Lease]", process: "subprocess.Popen[str]", clock: Optional[str]) -> None:
     assert process.stdin is not None and process.stdout is not None
     for line in process.stdout:
-        told = json.loads(line)
         lease = wanted()
         if lease is None:
             continue
-        if told["event"] == "extended":
-            _extend(lease, told)
-        elif told["event"] == "lost":
-            lease._over(told["reason"])
-        elif told["event"] == "released":
-            lease._over("it was released")
+        try:
+            told = json.loads(line)
+            if told["event"] == "extended":
+                _extend(lease, told, clock)
+            elif told["event"] == "lost":
+                lease._over(told["reason"])
+            elif told["event"] == "released":
+                lease._over("it was released")
+        except (ValueError, KeyError, TypeError):
+            # The lease is given back, and what the program says from here on is read, so that it can end.
+            lease._over(f"tenure hold says {line.strip()[:200]!r}, which tells of no lease")
+            process.stdin.close()
         # While the next line is waited for, nobody has it by this.
         del lease
     for stream in (process.stdin, process.stdout):
