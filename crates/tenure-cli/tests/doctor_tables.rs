@@ -80,6 +80,20 @@ fn a_lease_table_is_made_and_its_owners_and_what_is_no_lease_are_told() {
         assert!(ran.code == 2 && ran.out.contains(line), "{line}: {ran:?}");
     }
     table.put(lease("d", "two"));
+    // As the KCL 3.x stores it beside the leases. With the second version, it goes by the rule of 2.x.
+    let beside = format!("{}-CoordinatorState", table.name);
+    let schema = json!({
+        "TableName": beside, "BillingMode": "PAY_PER_REQUEST", "KeySchema": [{"AttributeName": "key", "KeyType": "HASH"}],
+        "AttributeDefinitions": [{"AttributeName": "key", "AttributeType": "S"}],
+    });
+    service::ask(&table.endpoint, "CreateTable", &schema);
+    for (version, code) in [("CLIENT_VERSION_3X_WITH_ROLLBACK", 2), ("CLIENT_VERSION_2X", 0)] {
+        let state = json!({"key": {"S": "Migration3.0"}, "cv": {"S": version}});
+        service::ask(&table.endpoint, "PutItem", &json!({"TableName": beside, "Item": state}));
+        let ran = table.doctor(&[]);
+        let is_warned = ran.out.contains("have agreed on CLIENT_VERSION_3X_WITH_ROLLBACK: their leader assigns");
+        assert!(ran.code == code && is_warned == (code == 2), "{ran:?}");
+    }
     let ran = table.doctor(&[]);
     assert!(
         ran.code == 0 && !ran.out.contains("unowned"),
@@ -97,6 +111,11 @@ fn a_lease_table_is_made_and_its_owners_and_what_is_no_lease_are_told() {
         failed[0]["check"] == "damaged" && failed[0]["detail"].as_str().unwrap().contains("\"e\""),
         "{ran:?}"
     );
+    // As newer versions store it among the leases.
+    let version = json!({"S": "CLIENT_VERSION_3X"});
+    table.put(json!({"leaseKey": {"S": "Migration3.0"}, "entityType": {"S": "MIGRATION"}, "cv": version}));
+    let ran = table.doctor(&[]);
+    assert!(ran.out.contains("have agreed on CLIENT_VERSION_3X: "), "{ran:?}");
 }
 
 #[test]

@@ -94,10 +94,13 @@ fn a_loss_and_its_reason_are_told() {
     let lost = holder.event("lost");
     assert!(lost["reason"].as_str().unwrap().contains("withdrawn"), "{lost}");
     assert_eq!(holder.end(), 76);
-    let mut holder = Holder::start(&bench, &["long", "--json", "--max", "300ms"]);
-    holder.event("acquired");
+    let mut holder = Holder::start(&bench, &["long", "--json", "--max", "300ms", "--ttl", "1h"]);
+    let deadline = holder.event("acquired")["deadline_boottime_ms"].as_u64().unwrap();
     assert!(holder.event("lost")["reason"].as_str().unwrap().contains("as long as it may"));
+    assert!(boot_ms() >= deadline);
     assert_eq!(holder.end(), 76);
+    // Nobody waits for the end of its ttl.
+    assert_eq!(bench.state("long"), "vacant");
     // The store is gone, and nobody prolongs it.
     let mut holder = Holder::start(&bench, &["kept", "--json", "--ttl", "2s"]);
     let deadline = holder.event("acquired")["deadline_boottime_ms"].as_u64().unwrap();
@@ -174,6 +177,21 @@ fn a_lease_that_nobody_wants_any_more_is_told_of_before_its_end() {
         let events: Vec<Value> = ran.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let names: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
         assert_eq!((ran.code, names), (0, vec!["acquired", "released"]), "{ran:?}");
+    }
+}
+
+#[test]
+fn who_is_signalled_while_its_input_ends_says_that_it_gave_it_back() {
+    let bench = Bench::new();
+    for n in 0..10 {
+        let mut holder = Holder::start(&bench, &[&n.to_string(), "--json"]);
+        holder.event("acquired");
+        let id = nix::unistd::Pid::from_raw(holder.process.id().cast_signed());
+        drop(holder.process.stdin.take());
+        nix::sys::signal::kill(id, Signal::SIGTERM).unwrap();
+        holder.event("released");
+        // Which of both came first is a matter of chance.
+        assert!([0, 143].contains(&holder.end()));
     }
 }
 

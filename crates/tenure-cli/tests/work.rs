@@ -267,6 +267,9 @@ fn the_second_signal_does_not_wait() {
     work.signal_again(Signal::SIGTERM);
     assert_eq!(work.wait(), 143);
     wait_until("the command to be dead", || !is_alive(pid));
+    // Nobody has died with it: the next one counts no takeover.
+    let record = bench.show("work/j/u");
+    assert_eq!((&record["state"], &record["metadata"]["takeovers"]), (&"vacant".into(), &serde_json::Value::Null));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What `work --joblog` writes, and where, by the real binary on real files.
 //!
-//! Plan: names of any bytes; a pipe that is read late, and one that nobody reads, while leases are renewed; a disk that is full for a while, and a reader that goes
-//! away.
+//! Plan: names of any bytes; a pipe that is read late, and one that nobody reads, while leases are renewed; a disk that is full for a while, a reader that goes
+//! away; a unit that is withdrawn.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, Process, Ran, wait_until};
@@ -84,4 +84,16 @@ fn what_a_reader_that_goes_away_has_not_read_is_counted() {
     for told in ["it is not gone on with", "--joblog log: 2 lines could not be written, and are lost"] {
         assert!(ran.code == 0 && ran.err.contains(told), "{ran:?}");
     }
+}
+
+#[test]
+fn a_unit_that_is_withdrawn_has_failed_and_has_a_line() {
+    let bench = Bench::new();
+    let process = bench.start(&work(&["u"], &["sh", "-c", "touch begun; sleep 100"]));
+    wait_until("it to run", || bench.path("begun").exists());
+    assert_eq!(bench.run(&["revoke", "work/j/u", "--yes"]).code, 0);
+    assert_eq!({ process }.wait(), 1);
+    let log = bench.read("log");
+    let columns: Vec<&str> = log.lines().nth(1).unwrap().split('\t').collect();
+    assert_eq!((columns[0], columns[6], columns[7]), ("1", "76", "0"), "{log}");
 }

@@ -1,10 +1,11 @@
 //! What stands between what the commands of `work` write and what tenure writes itself, and which of it comes at all, by the real binary on
 //! real files.
 //!
-//! Plan: a summary and tenure's own lines behind outputs without a newline; outputs of attempts that fail.
+//! Plan: a summary and tenure's own lines behind outputs without a newline; outputs of attempts that fail, and of runs that are stopped.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::{Bench, Ran, work};
+use crate::common::{Bench, Process, Ran, wait_until, work};
+use nix::sys::signal::Signal;
 
 #[test]
 fn a_summary_is_the_last_line_behind_what_commands_have_written() {
@@ -60,4 +61,22 @@ fn what_a_failed_attempt_has_written_comes_once_the_unit_is_tried_no_more() {
         let errors = ["a", "bad", "c"].map(|unit| ran.err.matches(&format!("err {unit}\n")).count());
         assert_eq!(errors, [2, 2, 2], "why each attempt has failed: {ran:?}");
     }
+}
+
+#[test]
+fn what_a_stopped_run_has_written_comes_once_with_the_run_that_ends_the_unit() {
+    let bench = Bench::new();
+    let script = "echo out $1; echo err $1 >&2; [ -e stopped ] || { touch begun.$1; while :; do sleep 0.01; done; }";
+    let job = ["work", "--name", "j", "-p", "2", "a", "b", "--", "sh", "-c", script, "x"];
+    let mut command = bench.tenure(&job);
+    command.stdout(std::fs::File::create(bench.path("first")).unwrap());
+    let mut work = Process::from(command.spawn().unwrap());
+    wait_until("both to run", || ["begun.a", "begun.b"].iter().all(|begun| bench.path(begun).exists()));
+    work.signal(Signal::SIGTERM);
+    assert_eq!((work.wait(), bench.read("first").as_str()), (143, ""));
+    bench.write("stopped", "");
+    let ran = bench.run(&job);
+    let mut lines: Vec<&str> = ran.out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!((ran.code, lines), (0, vec!["out a", "out b"]), "{ran:?}");
 }

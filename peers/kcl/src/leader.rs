@@ -3,12 +3,38 @@
 //! Each process computes it by itself from the owners in the table, whoever they are (`DeterministicShuffleShardSyncLeaderDecider`, KCL 3.5.1):
 //! sorted, shuffled by `java.util.Random` of a fixed seed, the first. Our workers can be that, and do nothing of what it does.
 
-use crate::table::RowListing;
+use crate::row::LEASE_KEY;
+use crate::table::{RowListing, Table};
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
+use tenure_dynamodb::service::text;
 
 /// The seed of the KCL's.
 const SEED: u64 = 1947;
+
+/// The item in which processes of the KCL 3.x keep what they have agreed on, and its attribute (`MigrationState`, KCL 3.5.1).
+const AGREEMENT: &str = "Migration3.0";
+const VERSION: &str = "cv";
+
+impl Table {
+    /// On which version the KCL's processes have agreed, as a fleet of 3.x stores it among its leases, or beside them in the table
+    /// `<name>-CoordinatorState`. With `CLIENT_VERSION_3X` and `CLIENT_VERSION_3X_WITH_ROLLBACK`, their leader assigns leases. None if no version is
+    /// stored, or it can't be read.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed.
+    pub async fn kcl_version(&self) -> Option<String> {
+        let beside = format!("{}-CoordinatorState", self.name());
+        for (table, key) in [(self.name(), LEASE_KEY), (&beside, "key")] {
+            let request = self.client().get_item().table_name(table).key(key, text(AGREEMENT));
+            let found = request.consistent_read(true).send().await.ok().and_then(|answer| answer.item);
+            if let Some(version) = found.and_then(|item| item.get(VERSION)?.as_s().ok().cloned()) {
+                return Some(version);
+            }
+        }
+        None
+    }
+}
 
 impl RowListing {
     /// Who leads by the KCL's rule of 2.x. None if nobody has a lease.

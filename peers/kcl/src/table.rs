@@ -148,6 +148,14 @@ impl Table {
         Ok(Table { inner: Arc::new(SharedTable { service, format, clock }) })
     }
 
+    pub(crate) fn client(&self) -> &Client {
+        self.inner.service.client()
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.inner.service.table()
+    }
+
     pub(crate) fn format(&self) -> Format {
         self.inner.format
     }

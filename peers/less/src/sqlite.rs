@@ -12,9 +12,10 @@ use rusqlite::{
     Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, ffi, params,
 };
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{Clock, StoreError};
+use tokio::sync::Mutex;
 
 /// As less's own migration makes it.
 const TABLE: &str = "\
@@ -32,7 +33,7 @@ pub struct SqliteStorage {
 
 struct SharedDatabase {
     path: PathBuf,
-    database: Mutex<OpenDatabase>,
+    database: Arc<Mutex<OpenDatabase>>,
     clock: Arc<dyn Clock>,
     zone: TimeZone,
 }
@@ -99,7 +100,8 @@ impl SqliteStorage {
         if let Some(fault) = database.files.fault() {
             return Err(StoreError::unavailable(fault));
         }
-        let inner = SharedDatabase { path: path.to_owned(), database: Mutex::new(database), clock, zone };
+        let database = Arc::new(Mutex::new(database));
+        let inner = SharedDatabase { path: path.to_owned(), database, clock, zone };
         Ok(SqliteStorage { inner: Arc::new(inner) })
     }
 
@@ -113,14 +115,16 @@ impl SqliteStorage {
         connection.execute_batch(TABLE).map_err(|error| failed(path, DatabaseCall::Write, error))
     }
 
-    /// Runs a transaction in a thread where it may wait.
+    /// Runs a transaction in a thread where it may wait. Who gives up before its turn has come has begun none, and takes no thread: while another process
+    /// holds the file, one thread waits for it, however many calls are given up.
     async fn run<T: Send + 'static>(
         &self,
         call: DatabaseCall,
         work: impl FnOnce(&SharedDatabase, &Transaction<'_>) -> Result<T, DatabaseError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let inner = Arc::clone(&self.inner);
-        let ran = tokio::task::spawn_blocking(move || inner.transaction(call, work)).await;
+        let mut database = Arc::clone(&inner.database).lock_owned().await;
+        let ran = tokio::task::spawn_blocking(move || inner.transaction(&mut database, call, work)).await;
         ran.unwrap_or_else(|_| {
             Err(StoreError::unknown("the thread of a transaction has ended without an answer"))
         })
@@ -188,12 +192,12 @@ fn meaning(path: &Path, call: DatabaseCall, error: &rusqlite::Error) -> StoreErr
 impl SharedDatabase {
     fn transaction<T>(
         &self,
+        database: &mut OpenDatabase,
         call: DatabaseCall,
         work: impl FnOnce(&SharedDatabase, &Transaction<'_>) -> Result<T, DatabaseError>,
     ) -> Result<T, StoreError> {
         // A transaction that a panic has left open was rolled back when it was dropped.
-        let mut database = self.database.lock().unwrap_or_else(PoisonError::into_inner);
-        let OpenDatabase { connection, files } = &mut *database;
+        let OpenDatabase { connection, files } = database;
         if let Some(fault) = files.fault() {
             return Err(StoreError::unavailable(fault).because(StorageGone));
         }

@@ -2,7 +2,7 @@
 //!
 //! Plan: one leads, and hands over when it stops; a peer's live row is respected, its dead one taken; what is written looks alive to a peer
 //! that compares texts; a row that can't be read is left alone and told; several keys; what can't be opened is named; a store that is
-//! locked for long ends the leadership at its deadline; a file that is removed or replaced, or whose log is, is noticed in each journal
+//! locked for long ends the leadership at its deadline, and piles up no threads; a file that is removed or replaced, or whose log is, is noticed in each journal
 //! mode, nobody leads on, and what others have written meanwhile stays; a file may come into WAL mode at any time, and be opened by a link.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -199,6 +199,29 @@ async fn a_file_that_is_locked_for_long_ends_the_leadership_at_its_deadline() {
     peer.connection.execute_batch("COMMIT").unwrap();
     within(candidate.elected()).await.unwrap();
     assert!(!term.is_held(), "a term that is over stays so");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn calls_that_are_given_up_while_a_file_is_locked_leave_no_threads_behind() {
+    const NAME: &str = "of this test";
+    let table = Table::new();
+    let (storage, peer) = (table.storage(), table.peer());
+    peer.connection.execute_batch("BEGIN EXCLUSIVE").unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_time().thread_name(NAME).build().unwrap();
+    runtime.block_on(async {
+        for _ in 0..20 {
+            assert!(tokio::time::timeout(Duration::from_millis(5), storage.look("k")).await.is_err());
+        }
+    });
+    let is_ours = |thread: &std::path::PathBuf| {
+        std::fs::read_to_string(thread.join("comm")).is_ok_and(|name| name.trim_end() == NAME)
+    };
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().map(|thread| thread.unwrap().path());
+    assert_eq!(threads.filter(is_ours).count(), 1, "one waits for the file");
+    peer.connection.execute_batch("COMMIT").unwrap();
+    runtime.block_on(within(storage.look("k"))).unwrap();
 }
 
 /// As users of less's own driver do, at any time.

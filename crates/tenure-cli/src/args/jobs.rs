@@ -32,10 +32,11 @@ pub(crate) struct CommandArgs {
     #[arg(long, short)]
     pub(crate) keep_order: bool,
     /// Also save what each unit's command writes, as soon as it ends: in DIR/UNIT/stdout and stderr, and its exit code in
-    /// DIR/UNIT/status. In UNIT, a slash is %2F, as in URLs
+    /// DIR/UNIT/status, or `stopped` where it was stopped. In UNIT, a slash is %2F, as in URLs. A name that is too long for a file is its
+    /// SHA-256 there, in hexadecimal digits
     #[arg(long, value_name = "DIR")]
     pub(crate) results: Option<PathBuf>,
-    /// Add a line for each run to FILE, in the columns of GNU parallel's job log. Bytes that are no UTF-8 stand there as they are. No lease
+    /// Add a line for each attempt to FILE, in the columns of GNU parallel's job log. A run that is stopped, and is no attempt, has none. Bytes that are no UTF-8 stand there as they are. No lease
     /// waits for FILE: lines that a pipe or a disk does not take in, as a full one, wait until the end. Those that it does not take in for 5 s
     /// then are lost, and counted
     #[arg(long, value_name = "FILE")]

@@ -59,9 +59,12 @@ impl Schedule {
         let parser =
             CronParser::builder().seconds(Seconds::Optional).dom_and_dow(is_of_both_days(text)).build();
         // The parser takes a list with a number that was forgotten for one without it.
-        let parsed = match text.split_whitespace().any(has_gap) {
-            true => Err("a list has a member that is empty".to_owned()),
-            false => parser.parse(text).map_err(|error| error.to_string()),
+        let parsed = if text.split_whitespace().any(has_gap) {
+            Err("a list has a member that is empty".to_owned())
+        } else if fields(text).is_some_and(|mut fields| fields.any(|(place, field)| has_foreign_name(place, field))) {
+            Err("a name stands in another field than its own".to_owned())
+        } else {
+            parser.parse(text).map_err(|error| error.to_string())
         };
         let schedule = parsed.map(Schedule).map_err(|reason| {
             let mistake = misfit(&parser, text).unwrap_or_else(|| {
@@ -106,6 +109,32 @@ fn is_of_both_days(text: &str) -> bool {
     [first, first + 2].iter().any(|n| fields.get(*n).is_some_and(|field| field.starts_with(['*', '?'])))
 }
 
+/// The fields with their places in [`FIELDS`]. None where it is not fields that a schedule is made of.
+fn fields(text: &str) -> Option<impl Iterator<Item = (usize, &str)>> {
+    let skipped = match text.split_whitespace().count() {
+        5 => 1,
+        6 | 7 => 0,
+        _ => return None,
+    };
+    Some(text.split_whitespace().enumerate().map(move |(n, field)| (n + skipped, field)))
+}
+
+/// Whether a field has letters that mean nothing there. The parser takes the names of days and months for numbers in every field.
+fn has_foreign_name(place: usize, field: &str) -> bool {
+    const DAYS: [&str; 7] = ["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"];
+    const MONTHS: [&str; 12] =
+        ["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"];
+    let field = field.to_ascii_uppercase();
+    let mut words = field.split(|c: char| !c.is_alphabetic()).filter(|word| !word.is_empty());
+    words.any(|word| match place {
+        3 => !matches!(word, "L" | "W" | "LW"),
+        4 => !MONTHS.contains(&word),
+        // The last such day of a month ends with L.
+        5 => word != "L" && !DAYS.contains(&word.strip_suffix('L').unwrap_or(word)),
+        _ => true,
+    })
+}
+
 /// Whether a field is a list in which something is missing.
 fn has_gap(field: &str) -> bool {
     field.split(',').any(str::is_empty)
@@ -113,19 +142,14 @@ fn has_gap(field: &str) -> bool {
 
 /// The first field that is wrong by itself, and what it may be. None where it is not a field that is wrong.
 fn misfit(parser: &CronParser, text: &str) -> Option<String> {
-    let fields: Vec<&str> = text.split_whitespace().collect();
-    let skipped = match fields.len() {
-        5 => 1,
-        6 | 7 => 0,
-        _ => return None,
+    let is_wrong = |place: usize, field: &str| {
+        let alone = fields(text)?.map(|(n, _)| if n == place { field } else { "*" });
+        let alone: Vec<&str> = alone.collect();
+        Some(has_gap(field) || has_foreign_name(place, field) || parser.parse(&alone.join(" ")).is_err())
     };
-    let is_wrong = |n: usize, field: &str| {
-        let alone: Vec<&str> = (0..fields.len()).map(|place| if place == n { field } else { "*" }).collect();
-        has_gap(field) || parser.parse(&alone.join(" ")).is_err()
-    };
-    let wrong = fields.iter().enumerate().find(|(n, field)| is_wrong(*n, field))?;
-    let (name, range) = FIELDS.get(wrong.0 + skipped)?;
-    Some(format!("its {name} is {:?}; write a number from {range}, or *, */5, 1-3 or 1,3", wrong.1))
+    let (place, wrong) = fields(text)?.find(|(place, field)| is_wrong(*place, field) == Some(true))?;
+    let (name, range) = FIELDS.get(place)?;
+    Some(format!("its {name} is {wrong:?}; write a number from {range}, or *, */5, 1-3 or 1,3"))
 }
 
 fn time(wall: Wall) -> Option<DateTime<Utc>> {
@@ -162,6 +186,10 @@ mod tests {
             ("0 0 5,6 * THU", "2024-02-29T00:00:00Z", "2024-03-05T00:00:00Z"),
             ("@midnight", "2024-02-29T00:00:00Z", "2024-03-01T00:00:00Z"),
             ("0 0 0 1 1 * 2024,2030", "2024-01-01T00:00:00Z", "2030-01-01T00:00:00Z"),
+            ("0 0 L feb *", "2024-02-29T00:00:00Z", "2025-02-28T00:00:00Z"),
+            ("0 0 * * friL", "2024-02-23T00:00:00Z", "2024-03-29T00:00:00Z"),
+            ("0 0 * * TUE#1", "2024-02-06T00:00:00Z", "2024-03-05T00:00:00Z"),
+            ("0 0 15W MAR-apr *", "2023-04-14T00:00:00Z", "2024-03-15T00:00:00Z"),
             ("0 0 29 2 *", "2024-02-29T00:00:00Z", "2028-02-29T00:00:00Z"),
         ] {
             assert_eq!(around(text, at), (last.to_owned(), next.to_owned()), "{text}");
@@ -195,6 +223,12 @@ mod tests {
             (",5 * * * * *", "its second is \",5\""),
             ("* 1, * * *", "its hour is \"1,\""),
             ("* * * * ,", "its day of the week is \",\""),
+            ("MON * * * *", "its minute is \"MON\"; write a number from 0 to 59"),
+            ("0 jan * * *", "its hour is \"jan\""),
+            ("0 0 MON * *", "its day of the month is \"MON\""),
+            ("0 9 * MON *", "its month is \"MON\"; write a number from 1 to 12, or JAN to DEC"),
+            ("0 9 * * JAN-MAR", "its day of the week is \"JAN-MAR\""),
+            ("SAT,TUE * * * * *", "its second is \"SAT,TUE\""),
         ] {
             let text = Schedule::parse(bad).unwrap_err().text;
             assert!(text.contains(&format!("{bad:?}")) && text.contains(field), "{bad}: {text}");

@@ -9,6 +9,8 @@ use crate::stores::{Missing, Url};
 use crate::supervise::signals::Signals;
 use crate::text::{count, table};
 use serde_json::{Value, json};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure::clock::boottime;
@@ -52,16 +54,22 @@ pub(crate) async fn bench(url: &Url, is_named: bool, config: config::BenchConfig
     let store = url.open(Missing::Create, Arc::clone(&clock)).await?;
     let leases = Leases::builder(store).clock(clock).start()?;
     let mut signals = Signals::listen()?;
-    let drawn = Drawn(Arc::new(Mutex::new(nonces(&leases))));
-    let measured = tokio::select! {
-        measured = measure(&leases, &drawn, &config) => measured,
-        signal = signals.next() => Err(Failure::by_signal(signal)),
+    let state = Arc::new(BenchState { nonces: Mutex::new(nonces(&leases)), is_stopped: AtomicBool::new(false) });
+    let measured = {
+        let mut measuring = pin!(measure(&leases, &state, &config));
+        tokio::select! {
+            measured = measuring.as_mut() => measured,
+            signal = signals.next() => {
+                state.is_stopped.store(true, Ordering::SeqCst);
+                // A write that is under way would land behind what removes them.
+                let last_calls = async { drop(measuring.await) };
+                signals.wait(TTL, last_calls).await;
+                Err(Failure::by_signal(signal))
+            }
+        }
     };
-    // What was under way when it was interrupted is given up first.
     leases.stop().await;
-    let left = clean(&leases, &drawn).await;
-    let measured = measured?;
-    match left {
+    match clean(&leases, &state).await {
         Ok(0) => {}
         Ok(left) => output::note(format!(
             "{} below {PREFIX} can't be removed by this user; `tenure gc` takes what nobody has held for a day",
@@ -69,6 +77,7 @@ pub(crate) async fn bench(url: &Url, is_named: bool, config: config::BenchConfig
         )),
         Err(error) => output::note(format!("what is left below {PREFIX} could not be removed: {error}")),
     }
+    let measured = measured?;
     if config.json {
         output::json(&measured.document(url, &config))?;
     } else {
@@ -77,25 +86,41 @@ pub(crate) async fn bench(url: &Url, is_named: bool, config: config::BenchConfig
     Ok(exit::OK)
 }
 
-/// The nonces of all bare writes.
-#[derive(Clone)]
-struct Drawn(Arc<Mutex<Nonces>>);
+/// What all tasks share.
+struct BenchState {
+    /// Those of all bare writes.
+    nonces: Mutex<Nonces>,
+    /// Whether each task is to end with the call that it is at.
+    is_stopped: AtomicBool,
+}
 
-impl Drawn {
-    fn next(&self) -> Nonce {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).draw()
+impl BenchState {
+    fn nonce(&self) -> Nonce {
+        self.nonces.lock().unwrap_or_else(PoisonError::into_inner).draw()
+    }
+
+    fn goes_on(&self, until: Duration) -> bool {
+        boottime() < until && !self.is_stopped.load(Ordering::SeqCst)
     }
 }
 
-async fn measure(leases: &Leases, drawn: &Drawn, config: &config::BenchConfig) -> Result<Measured, Failure> {
+async fn measure(
+    leases: &Leases,
+    state: &Arc<BenchState>,
+    config: &config::BenchConfig,
+) -> Result<Measured, Failure> {
     let slice = config.span / (2 * ROUNDS);
     let mut all = Measured::default();
     let mut stands: Vec<Option<Version>> = vec![None; config.tasks];
     for _ in 0..ROUNDS {
+        if state.is_stopped.load(Ordering::SeqCst) {
+            break;
+        }
         let began = boottime();
         let mut tasks = JoinSet::new();
         for task in 0..config.tasks {
-            tasks.spawn(lease_slice(leases.clone(), key(leases, "lease", task)?, began + slice));
+            let key = key(leases, "lease", task)?;
+            tasks.spawn(lease_slice(leases.clone(), Arc::clone(state), key, began + slice));
         }
         while let Some(done) = tasks.join_next().await {
             let [acquire, renew, release] = ended(done)?;
@@ -108,10 +133,10 @@ async fn measure(leases: &Leases, drawn: &Drawn, config: &config::BenchConfig) -
         let began = boottime();
         let mut tasks = JoinSet::new();
         for (task, stand) in stands.iter().enumerate() {
-            let (leases, drawn, key, stand) =
-                (leases.clone(), drawn.clone(), key(leases, "bare", task)?, *stand);
+            let (leases, state, key, stand) =
+                (leases.clone(), Arc::clone(state), key(leases, "bare", task)?, *stand);
             tasks.spawn(async move {
-                let (version, spans) = bare_slice(&leases, &drawn, key, stand, began + slice).await?;
+                let (version, spans) = bare_slice(&leases, &state, key, stand, began + slice).await?;
                 Ok((task, version, spans))
             });
         }
@@ -140,9 +165,14 @@ fn prefix(leases: &Leases) -> String {
 }
 
 /// One task: leases of its key, one after the other, each a conditional write to acquire, one to renew, one to release.
-async fn lease_slice(leases: Leases, key: Key, until: Duration) -> Result<[Spans; 3], Failure> {
+async fn lease_slice(
+    leases: Leases,
+    state: Arc<BenchState>,
+    key: Key,
+    until: Duration,
+) -> Result<[Spans; 3], Failure> {
     let mut spans = <[Spans; 3]>::default();
-    while boottime() < until {
+    while state.goes_on(until) {
         let [acquire, renew, release] = &mut spans;
         let began = boottime();
         let guard = leases.lock(key.as_str()).ttl(TTL).try_acquire().await?;
@@ -163,7 +193,7 @@ async fn lease_slice(leases: Leases, key: Key, until: Duration) -> Result<[Spans
 /// One task: bare writes of its key, each on the version that the last one left.
 async fn bare_slice(
     leases: &Leases,
-    drawn: &Drawn,
+    state: &BenchState,
     key: Key,
     mut stand: Option<Version>,
     until: Duration,
@@ -171,7 +201,7 @@ async fn bare_slice(
     let mut spans = Spans::default();
     loop {
         let expect = stand.map_or(Expect::Vacant, Expect::Unchanged);
-        let record = held(leases, drawn.next())?;
+        let record = held(leases, state.nonce())?;
         let began = boottime();
         let outcome = leases.store().write(Write { key: key.clone(), expect, record }).await?;
         let Outcome::Won { version, .. } = outcome else {
@@ -184,7 +214,7 @@ async fn bare_slice(
         if stand.replace(version).is_some() {
             spans.add(boottime().saturating_sub(began));
         }
-        if boottime() >= until {
+        if !state.goes_on(until) {
             return Ok((version, spans));
         }
     }
@@ -198,14 +228,14 @@ fn held(leases: &Leases, nonce: Nonce) -> Result<Record, Failure> {
 }
 
 /// Removes all that was written; returns how many records this user may not remove. They are vacant then.
-async fn clean(leases: &Leases, drawn: &Drawn) -> Result<usize, StoreError> {
+async fn clean(leases: &Leases, state: &BenchState) -> Result<usize, StoreError> {
     let (store, mut left) = (leases.store(), 0);
     for listed in store.list_all(&prefix(leases)).await? {
         let stored = listed.stored?;
         let mut version = stored.version;
         if stored.record.tenure.is_some() {
             let stamp = leases.clock().now().wall;
-            let record = Record { nonce: drawn.next(), stamp, tenure: None, ..stored.record };
+            let record = Record { nonce: state.nonce(), stamp, tenure: None, ..stored.record };
             let write = Write { key: listed.key.clone(), expect: Expect::Unchanged(version), record };
             match store.write(write).await? {
                 Outcome::Won { version: vacant, .. } => version = vacant,

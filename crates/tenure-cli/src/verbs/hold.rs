@@ -17,6 +17,7 @@ use nix::unistd::{getpgrp, tcgetpgrp};
 use serde_json::{Value, json};
 use std::io::{IsTerminal, Read};
 use std::os::fd::AsFd;
+use std::pin::pin;
 use std::time::Duration;
 use tenure::clock::{boottime, boottime_line};
 use tenure::{AcquireError, Guard, Key, Leases, Loss, Request, Wall};
@@ -69,10 +70,7 @@ async fn held(
     opened: &OpenedStore,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
-    let mut lock = leases.lock(plan.key.as_str()).ttl(plan.ttl).metadata(plan.about.metadata());
-    if let Some(longest) = plan.at_most {
-        lock = lock.at_most_for(longest);
-    }
+    let lock = leases.lock(plan.key.as_str()).ttl(plan.ttl).metadata(plan.about.metadata());
     let acquired = async {
         match plan.patience {
             WaitLimit::Try => lock.try_acquire().await,
@@ -105,7 +103,8 @@ async fn held(
     })?;
     let (lines, mut broken) = OutputQueue::start()?;
     let (holder, boot) = (leases.holder().as_str().to_owned(), boottime_line());
-    let teller = HoldReporter { json: plan.json, holder, boot, lines };
+    let latest = plan.at_most.map_or(Duration::MAX, |longest| boottime().saturating_add(longest));
+    let teller = HoldReporter { json: plan.json, holder, boot, lines, latest };
     let ended = tokio::select! {
         // Whoever reads this hears of the lease before it hears of its end, also where that has come already.
         biased;
@@ -125,18 +124,29 @@ async fn held(
     if let Ok(Some(loss)) = ended {
         teller.lost(guard.key(), &loss.to_string());
         let text = format!("{}: {}", plan.key, output::Lost::of(&loss));
+        if loss == Loss::Overran {
+            // Nobody goes by it any more: no later deadline was told.
+            let _given_back = signals.unless(tokio::time::timeout(plan.ttl, guard.release())).await;
+        }
         // Why it ends is told by its status, too.
         let _told = signals.unless(teller.lines.end(broken, LAST_WORDS)).await;
         return Err(Failure::new(exit::LOST, text));
     }
     let key = guard.key().clone();
-    let (mut is_given, left) = (false, guard.remaining());
+    let (mut is_given, left) = (false, teller.remaining(&guard));
     let release = async {
         is_given = guard.release().await;
         is_given
     };
     let release = ReleaseEnd::of(release, &opened.outage, left);
-    let release_end = signals.unless(tokio::time::timeout(plan.ttl, release)).await;
+    let release_end = {
+        let mut release = pin!(tokio::time::timeout(plan.ttl, release));
+        match signals.unless(release.as_mut()).await {
+            // Input has ended, and the first signal asks for no more than that has.
+            Err(_) if ended.is_ok() => signals.unless(release).await,
+            end => end,
+        }
+    };
     let is_lost = matches!(release_end, Ok(Ok(ReleaseEnd::FoundLost)));
     if is_given {
         teller.tell(json!({ "event": "released", "key": key.as_str() }), || format!("released {key}"));
@@ -159,7 +169,7 @@ async fn part(
     signals: &mut Signals,
     failure: Failure,
 ) -> Result<Option<Loss>, Failure> {
-    let left = guard.remaining();
+    let left = teller.remaining(guard);
     teller.asked(guard, Request::Revoke);
     tokio::select! {
         biased;
@@ -181,14 +191,18 @@ async fn tell_all(teller: &HoldReporter, leases: &Leases, guard: &Guard) -> Loss
     let now = || leases.clock().now().wall;
     let mut told = teller.deadline("acquired", guard, now());
     // A renewal comes in each third of a ttl.
-    let pause = Duration::from_millis(5).max(guard.remaining() / 20);
+    let pause = Duration::from_millis(5).max(teller.remaining(guard) / 20);
     loop {
         tokio::select! {
             biased;
             loss = guard.lost() => return loss,
             ask = guard.asked() => teller.asked(guard, ask),
-            () = tokio::time::sleep(pause) => {
-                let until = boottime() + guard.remaining();
+            () = tokio::time::sleep(pause.min(teller.remaining(guard))) => {
+                let left = teller.remaining(guard);
+                if left.is_zero() && guard.is_held() {
+                    return Loss::Overran;
+                }
+                let until = boottime() + left;
                 if until > told + pause && !teller.lines.is_behind() {
                     told = teller.deadline("extended", guard, now());
                 }
@@ -204,6 +218,8 @@ struct HoldReporter {
     /// The name of this host's time line.
     boot: Option<String>,
     lines: OutputQueue,
+    /// When it was had for as long as it may be, since boot.
+    latest: Duration,
 }
 
 impl HoldReporter {
@@ -212,9 +228,14 @@ impl HoldReporter {
         self.lines.tell(format!("{line}\n"));
     }
 
+    /// How long its reader may go by it.
+    fn remaining(&self, guard: &Guard) -> Duration {
+        guard.remaining().min(self.latest.saturating_sub(boottime()))
+    }
+
     /// The deadline that it tells, since boot.
     fn deadline(&self, event: &str, guard: &Guard, now: Wall) -> Duration {
-        let (boot, left) = (boottime(), guard.remaining());
+        let (boot, left) = (boottime(), self.remaining(guard));
         let until = Wall(now.0.saturating_add(millis(left)));
         let mut object = json!({
             "event": event,

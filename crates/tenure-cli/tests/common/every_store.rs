@@ -413,8 +413,17 @@ pub fn bench_measures_the_store(place: &Remote) {
         );
     }
     assert!(told["share_of_bare"].as_f64() > Some(0.0), "{told}");
-    let left = place.run(&["ls", "--all", "--json"]).json();
-    assert_eq!(left["leases"].as_array().map(Vec::len), Some(1), "its keys are gone: {left}");
+    let has_one_record = || {
+        let left = place.run(&["ls", "--all", "--json"]).json();
+        assert_eq!(left["leases"].as_array().map(Vec::len), Some(1), "its keys are gone: {left}");
+    };
+    has_one_record();
+    // Who is interrupted amid its writes removes them, too.
+    let mut running = place.start(&["bench", "--tasks", "8", "--seconds", "4"]);
+    wait_until("bare writes", || place.run(&["ls", "--all", "bench/"]).out.contains("/bare/"));
+    running.signal(Signal::SIGINT);
+    assert_eq!(running.wait(), 130);
+    has_one_record();
 }
 
 /// What the command line has, by its own help.

@@ -44,7 +44,8 @@ async fn lease_table(
     let peers = place.format().peers();
     let are_shards = place.shards().unwrap_or(peers == kcl::Peers::Kcl);
     let began = boottime();
-    let listing = kcl::Table::at(place, system()).await?.list().await?;
+    let table = kcl::Table::at(place, system()).await?;
+    let listing = table.list().await?;
     let took = boottime().saturating_sub(began);
     findings.add_commands();
     add_table(findings, is_new);
@@ -72,7 +73,10 @@ async fn lease_table(
         findings.add(Grade::Ok, "owner", format!("and {} more", count(shares.len() - SHOWN, "worker")));
     }
     if peers == kcl::Peers::Kcl && are_shards {
-        add_leader(listing.kcl_leader(), &shares, findings);
+        match table.kcl_version().await {
+            Some(version) if is_of_leaders_that_assign(&version) => add_assigning_leader(&version, findings),
+            _ => add_leader(listing.kcl_leader(), &shares, findings),
+        }
     }
     match (listing.made_by(), peers) {
         (Some(kcl::Peers::A8m), kcl::Peers::Kcl) => findings.add(
@@ -114,6 +118,19 @@ fn add_leader(leader: Option<&str>, owners: &BTreeMap<&str, usize>, findings: &m
         return findings.add(Grade::Warn, "leader", text);
     }
     findings.add(Grade::Ok, "leader", format!("by the KCL's rule of 2.x it is {name}"));
+}
+
+/// Whether processes of the KCL's that have agreed on this version have a leader that assigns leases.
+fn is_of_leaders_that_assign(version: &str) -> bool {
+    version.starts_with("CLIENT_VERSION_3X")
+}
+
+fn add_assigning_leader(version: &str, findings: &mut Findings) {
+    let text = format!(
+        "the KCL's processes have agreed on {}: their leader assigns all leases by the workers' metrics, and workers of tenure have none. Have these          end, or go back to 2.x by AWS's migration tool",
+        escaped(version)
+    );
+    findings.add(Grade::Warn, "leader", text);
 }
 
 async fn locks(rest: &str, create: bool, findings: &mut Findings) -> Result<Vec<&'static str>, Failure> {

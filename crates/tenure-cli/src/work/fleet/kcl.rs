@@ -9,6 +9,7 @@ use crate::output;
 use crate::stores::away::opened;
 use crate::stores::patiently;
 use crate::supervise::lease::Lease;
+use crate::text::escaped;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -94,6 +95,17 @@ pub(super) async fn enlist(rest: &str, plan: &Forever, clock: Arc<dyn Clock>) ->
 }
 
 impl Kcl {
+    /// Nothing of it concerns units.
+    fn tell_once(&mut self, text: String) -> Option<Event> {
+        /// More are not told: they would say the same.
+        const MOST: usize = 100;
+        if self.said.len() < MOST && !self.said.contains(&text) {
+            output::note(&text);
+            self.said.insert(text);
+        }
+        None
+    }
+
     fn on(&mut self, event: kcl::Event) -> Option<Event> {
         match event {
             kcl::Event::Taken(held) => {
@@ -117,7 +129,7 @@ impl Kcl {
             kcl::Event::Wanted { lease, by } => {
                 let (_, draining) = self.assignments.get(&tenure_of(&lease))?;
                 draining.store(true, Ordering::SeqCst);
-                let why = format!("goes to {}", crate::text::escaped(&by));
+                let why = format!("goes to {}", escaped(&by));
                 Some(Event::Draining { unit: lease.key().to_owned(), why, within: self.grace })
             }
             kcl::Event::Finished(lease) => {
@@ -126,15 +138,9 @@ impl Kcl {
                 let why = "has the checkpoint SHARD_END, and is given back".to_owned();
                 Some(Event::Draining { unit: lease.key().to_owned(), why, within: self.grace })
             }
-            kcl::Event::LookFailed(error)
-            | kcl::Event::TakeFailed { error, .. }
-            | kcl::Event::Foreign(error) => {
-                /// More are not told: they would say the same.
-                const MOST: usize = 100;
-                if self.said.len() < MOST && self.said.insert(error.to_string()) {
-                    output::note(error.to_string());
-                }
-                None
+            kcl::Event::LookFailed(error) | kcl::Event::Foreign(error) => self.tell_once(error.to_string()),
+            kcl::Event::TakeFailed { key, error } => {
+                self.tell_once(format!("{}: can't be taken: {error}", escaped(&key)))
             }
             kcl::Event::Revived(worker) => {
                 output::note(format!(

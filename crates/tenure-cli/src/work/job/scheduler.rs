@@ -155,6 +155,8 @@ pub(crate) struct Scheduler {
     looked_after: Duration,
     /// Why the scheduler stops before the job is settled.
     stop: Option<Failure>,
+    /// Whether what runs was killed, as the user has asked for the end at once.
+    is_killed: bool,
 }
 
 /// What ends who writes where nobody reads.
@@ -249,6 +251,7 @@ impl Scheduler {
             file: FileWatch::default(),
             looked_after: Duration::ZERO,
             stop: None,
+            is_killed: false,
         })
     }
 

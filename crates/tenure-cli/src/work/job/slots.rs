@@ -37,7 +37,7 @@ pub(crate) enum EndedUnit {
     /// It was stopped because it had run for as long as it may.
     Overran { started: u64, finished: u64 },
     /// It was stopped by us.
-    Stopped(Why),
+    Stopped { why: Why, started: u64, finished: u64 },
     /// It was not started: its lease was being lost, or it was to stop already.
     TooLate,
     /// It can't be killed, or what it left running can't, and may still act.
@@ -266,7 +266,9 @@ impl Setup {
                     // Many end well when they are told to end, in the middle of their work: as for timeout(1), that is no success.
                     Some(Why::Overran) => EndedUnit::Overran { started, finished: wall() },
                     // It ended well in the time that it was given: that counts.
-                    Some(why) if !status.success() => EndedUnit::Stopped(why),
+                    Some(why) if !status.success() => {
+                        EndedUnit::Stopped { why, started, finished: wall() }
+                    }
                     _ => EndedUnit::Ran {
                         status,
                         started,

@@ -1,10 +1,11 @@
 //! The end: what is written gets out, the summary is told, and everything is given back.
 
-use super::{LAST_WORDS, Scheduler};
+use super::{Event, LAST_WORDS, Scheduler};
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::supervise::signals::Signals;
 use crate::work::job::say_goodbye;
+use crate::work::job::slots::EndedUnit;
 use crate::work::job::summary::{self, JobSummary};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,6 +13,8 @@ use tenure::clock::boottime;
 
 /// How long it is waited for that the lines of `--joblog` are out.
 const LOGGING: Duration = Duration::from_secs(5);
+/// How long a store has to take back what whoever asked for the end at once had. It takes some milliseconds, usually.
+const AT_ONCE: Duration = Duration::from_secs(3);
 
 impl Scheduler {
     /// Whether nothing is under way, and nothing more is to be begun.
@@ -88,11 +91,14 @@ impl Scheduler {
     pub(crate) async fn leave(mut self, signals: &mut Signals, result: &Result<u8, Failure>) {
         self.progress.end();
         drop(self.outputs.give_back());
+        if self.is_killed {
+            signals.wait(AT_ONCE, self.give_back_killed()).await;
+        }
         if self.slots.tasks() > 0 && result.is_err() {
             // At once was asked for: the watchdogs do the rest, and give back what is held.
             return;
         }
-        if self.slots.tasks() == 0 && self.lapsing.is_empty() {
+        if self.slots.tasks() == 0 && self.lapsing.is_empty() && !self.is_killed {
             self.slots.policy().watchdogs.dismiss();
         }
         let end = async {
@@ -102,6 +108,21 @@ impl Scheduler {
             }
             say_goodbye(&self.leases).await;
         };
-        signals.wait(self.plan.ttl, end).await;
+        // Who was asked to end at once waits for the store no longer than a moment: the watchdogs are there still.
+        let patience = if self.is_killed { AT_ONCE } else { self.plan.ttl };
+        signals.wait(patience, end).await;
+    }
+
+    /// Units are given back once their commands are dead, which takes a moment. One whose lease only expires would look as if its worker had died.
+    async fn give_back_killed(&mut self) {
+        while self.slots.tasks() > 0 {
+            // What else comes back is let go of by its drop.
+            if let Some(Event::Ended { key, guard, ended, .. }) = self.events.recv().await {
+                self.slots.free(&key);
+                if matches!(ended, EndedUnit::Stuck) {
+                    self.lapsing.push(tokio::spawn(guard.lapse()));
+                }
+            }
+        }
     }
 }

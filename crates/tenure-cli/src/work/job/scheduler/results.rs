@@ -133,7 +133,7 @@ impl Scheduler {
         captured: Option<Captured>,
     ) {
         let has_run = matches!(ended, EndedUnit::Ran { .. } | EndedUnit::Overran { .. });
-        if has_run || matches!(ended, EndedUnit::Stopped(_) | EndedUnit::Stuck) {
+        if has_run || matches!(ended, EndedUnit::Stopped { .. } | EndedUnit::Stuck) {
             self.unstarted.end();
         }
         let is_cut = captured.as_ref().is_some_and(|captured| self.outputs.is_cut(captured));
@@ -157,6 +157,9 @@ impl Scheduler {
                 Some((*started, *finished, status.signal().unwrap_or(0))),
             ),
             EndedUnit::Overran { started, finished } => (Some(TIMED_OUT), Some((*started, *finished, 0))),
+            EndedUnit::Stopped { why: Why::Revoked, started, finished } => {
+                (Some(i64::from(exit::LOST)), Some((*started, *finished, 0)))
+            }
             _ => (None, None),
         };
         if let (Some(joblog), Some((started, finished, signal))) = (&mut self.joblog, span) {
@@ -240,22 +243,21 @@ impl Scheduler {
                 output::note(format!("{unit}: stopped after {after} (--timeout)"));
                 Some(self.failed(key, guard, TIMED_OUT, started, finished, tail))
             }
-            EndedUnit::Stopped(Why::Revoked) => {
+            EndedUnit::Stopped { why: Why::Revoked, started, finished } => {
                 let unit = escaped(&text_of(&Unit::name(&key, guard.metadata()).unwrap_or_default()));
                 output::note(format!(
                     "{unit}: the lease was withdrawn, and the command was stopped; that is a failed attempt"
                 ));
-                let now = self.wall();
-                let result = self.failed(key, guard, i64::from(exit::LOST), now, now, tail);
+                let result = self.failed(key, guard, i64::from(exit::LOST), started, finished, tail);
                 // Whoever has withdrawn it waits for it.
                 return self.record(result);
             }
-            EndedUnit::Stopped(Why::Losing) => {
+            EndedUnit::Stopped { why: Why::Losing, .. } => {
                 self.hand_back(&key);
                 self.lost.add(key, boottime());
                 None
             }
-            EndedUnit::Stopped(Why::Asked | Why::Overran | Why::Unwell) | EndedUnit::TooLate => {
+            EndedUnit::Stopped { why: Why::Asked | Why::Overran | Why::Unwell, .. } | EndedUnit::TooLate => {
                 self.hand_back(&key);
                 None
             }
@@ -320,11 +322,13 @@ impl Scheduler {
         Some(UnitResult { key, guard, to: Local::Done, metadata })
     }
 
-    /// Whether a run is a failed attempt, and not the last one.
+    /// Whether the unit is run again after this run.
     fn is_retried(&self, ended: &EndedUnit, guard: &Guard) -> bool {
         let has_failed = match ended {
             EndedUnit::Ran { status, .. } => !status.success(),
-            EndedUnit::Overran { .. } | EndedUnit::Stopped(Why::Revoked) => true,
+            EndedUnit::Overran { .. } | EndedUnit::Stopped { why: Why::Revoked, .. } => true,
+            // That is no attempt.
+            EndedUnit::Stopped { .. } => return true,
             _ => false,
         };
         has_failed && attempts_with(guard) <= self.plan.retries

@@ -108,6 +108,7 @@ impl Scheduler {
         let failure = Failure::by_signal(signal);
         if self.is_asked() && !self.is_unread_stop() {
             self.slots.kill();
+            self.is_killed = true;
             return Err(failure);
         }
         let running = count(self.slots.running(), "running command");
