@@ -91,7 +91,8 @@ fn a_lease_table_is_made_and_its_owners_and_what_is_no_lease_are_told() {
         let state = json!({"key": {"S": "Migration3.0"}, "cv": {"S": version}});
         service::ask(&table.endpoint, "PutItem", &json!({"TableName": beside, "Item": state}));
         let ran = table.doctor(&[]);
-        let is_warned = ran.out.contains("have agreed on CLIENT_VERSION_3X_WITH_ROLLBACK: their leader assigns");
+        let is_warned =
+            ran.out.contains("have agreed on CLIENT_VERSION_3X_WITH_ROLLBACK: their leader assigns");
         assert!(ran.code == code && is_warned == (code == 2), "{ran:?}");
     }
     let ran = table.doctor(&[]);

@@ -269,7 +269,10 @@ fn the_second_signal_does_not_wait() {
     wait_until("the command to be dead", || !is_alive(pid));
     // Nobody has died with it: the next one counts no takeover.
     let record = bench.show("work/j/u");
-    assert_eq!((&record["state"], &record["metadata"]["takeovers"]), (&"vacant".into(), &serde_json::Value::Null));
+    assert_eq!(
+        (&record["state"], &record["metadata"]["takeovers"]),
+        (&"vacant".into(), &serde_json::Value::Null)
+    );
 }
 
 #[test]

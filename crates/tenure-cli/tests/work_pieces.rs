@@ -66,7 +66,8 @@ fn what_a_failed_attempt_has_written_comes_once_the_unit_is_tried_no_more() {
 #[test]
 fn what_a_stopped_run_has_written_comes_once_with_the_run_that_ends_the_unit() {
     let bench = Bench::new();
-    let script = "echo out $1; echo err $1 >&2; [ -e stopped ] || { touch begun.$1; while :; do sleep 0.01; done; }";
+    let script =
+        "echo out $1; echo err $1 >&2; [ -e stopped ] || { touch begun.$1; while :; do sleep 0.01; done; }";
     let job = ["work", "--name", "j", "-p", "2", "a", "b", "--", "sh", "-c", script, "x"];
     let mut command = bench.tenure(&job);
     command.stdout(std::fs::File::create(bench.path("first")).unwrap());

@@ -61,7 +61,9 @@ impl Schedule {
         // The parser takes a list with a number that was forgotten for one without it.
         let parsed = if text.split_whitespace().any(has_gap) {
             Err("a list has a member that is empty".to_owned())
-        } else if fields(text).is_some_and(|mut fields| fields.any(|(place, field)| has_foreign_name(place, field))) {
+        } else if fields(text)
+            .is_some_and(|mut fields| fields.any(|(place, field)| has_foreign_name(place, field)))
+        {
             Err("a name stands in another field than its own".to_owned())
         } else {
             parser.parse(text).map_err(|error| error.to_string())

@@ -68,23 +68,23 @@ pub(crate) enum CommandInput {
 /// Runs `command` under a lease, sees to it that it is over before the lease is, and gives the lease up. Its policy's hooks run before it, and
 /// after a loss.
 pub(crate) async fn attend<T: ExclusiveLease>(
-    tenancy: T,
+    held: T,
     command: Command,
     input: CommandInput,
     policy: &Policy,
     signals: &mut Signals,
 ) -> Result<CommandEnd, Failure> {
     let Some(on_lost) = &policy.hooks.on_lost else {
-        return attend_alone(tenancy, command, input, policy, signals).await;
+        return attend_alone(held, command, input, policy, signals).await;
     };
     let mut hook = hooks::shell(on_lost);
-    hook.env("TENURE_KEY", tenancy.lease().key());
-    hook.env("TENURE_FENCE", tenancy.lease().fence().map_or_else(String::new, |fence| fence.to_string()));
-    match tenancy.lease().fences() {
+    hook.env("TENURE_KEY", held.lease().key());
+    hook.env("TENURE_FENCE", held.lease().fence().map_or_else(String::new, |fence| fence.to_string()));
+    match held.lease().fences() {
         Some(fences) => hook.env("TENURE_FENCES", fences),
         None => hook.env_remove("TENURE_FENCES"),
     };
-    let ended = attend_alone(tenancy, command, input, policy, signals).await;
+    let ended = attend_alone(held, command, input, policy, signals).await;
     let reason = match &ended {
         Ok(
             CommandEnd::Lost(text)
@@ -113,24 +113,24 @@ pub(crate) async fn attend<T: ExclusiveLease>(
 }
 
 async fn attend_alone<T: ExclusiveLease>(
-    mut tenancy: T,
+    mut held: T,
     command: Command,
     input: CommandInput,
     policy: &Policy,
     signals: &mut Signals,
 ) -> Result<CommandEnd, Failure> {
-    let (program, key) = (command.get_program().to_owned(), tenancy.lease().key().to_owned());
-    let (part, seen) = see_all(tenancy.lease(), command, input, policy, signals).await;
+    let (program, key) = (command.get_program().to_owned(), held.lease().key().to_owned());
+    let (part, seen) = see_all(held.lease(), command, input, policy, signals).await;
     let ended = match EndedCommand::of(part, seen) {
         Ok(ended) => ended,
-        Err(not_ended) => return Err(given_up(tenancy, not_ended, &program, policy, signals).await),
+        Err(not_ended) => return Err(given_up(held, not_ended, &program, policy, signals).await),
     };
-    tenancy.ended(ended.status, ended.stopped.or(ended.asked.map(|_| Why::Asked)));
-    let (loss, trouble) = (tenancy.loss().await, tenancy.trouble());
+    held.ended(ended.status, ended.stopped.or(ended.asked.map(|_| Why::Asked)));
+    let (loss, trouble) = (held.loss().await, held.trouble());
     // Now: the release may take as long as the outage, and may land after all. A loss that is known is counted already.
     if ended.stopped == Some(Why::Losing) {
         if loss.is_none() {
-            tenancy.tell_losing();
+            held.tell_losing();
         }
         if loss.as_ref().is_none_or(|loss| !loss.is_wanted()) {
             leaderships::ended("lost");
@@ -140,18 +140,18 @@ async fn attend_alone<T: ExclusiveLease>(
     let loss = loss.or_else(|| ended.stopped.map(|_| late()));
     // It may be kept for its least time; who asks to stop does not wait for that.
     let patience = if ended.asked.is_some() { policy.ttl.min(MOMENT) } else { policy.ttl };
-    let release = released(tenancy, patience, policy, signals).await;
+    let release = released(held, patience, policy, signals).await;
     ended.end(&key, LeaseEnd { loss, trouble, release }, policy)
 }
 
 /// Gives up a lease whose command is over. It may have expired: the release may tell that it was lost.
 async fn released<T: ExclusiveLease>(
-    tenancy: T,
+    held: T,
     patience: Duration,
     policy: &Policy,
     signals: &mut Signals,
 ) -> ReleaseEnd {
-    let released = tokio::time::timeout(patience, tenancy.release());
+    let released = tokio::time::timeout(patience, held.release());
     // The watchdogs end while the store is at work on the release. Before, they would take the processors from it.
     let dismissed = async {
         tokio::task::yield_now().await;
@@ -171,20 +171,20 @@ async fn released<T: ExclusiveLease>(
 
 /// Gives up a lease whose command has not ended: it was never started, or may still be at work.
 async fn given_up<T: ExclusiveLease>(
-    mut tenancy: T,
+    mut held: T,
     not_ended: NotEnded,
     program: &OsStr,
     policy: &Policy,
     signals: &mut Signals,
 ) -> Failure {
-    let key = tenancy.lease().key().to_owned();
+    let key = held.lease().key().to_owned();
     match not_ended {
         NotEnded::NotStarted(error) => {
             policy.watchdogs.dismiss();
             let failure = not_started(program, &error);
-            tenancy.not_started(&failure.text);
+            held.not_started(&failure.text);
             // Nobody waits for a least time, nor for a store that is away, before the user is told.
-            let released = tokio::time::timeout(policy.ttl.min(MOMENT), tenancy.release());
+            let released = tokio::time::timeout(policy.ttl.min(MOMENT), held.release());
             let told = async {
                 if released.await.is_err() {
                     output::note(format!("{key}: the lease is not given up yet, and may have to expire"));
@@ -195,18 +195,18 @@ async fn given_up<T: ExclusiveLease>(
         }
         // Nothing is known of the command, which may still be at work: the watchdogs stay, and the lease must expire.
         NotEnded::Stuck => {
-            tenancy.lapse().await;
+            held.lapse().await;
             let text = format!("{key}: the command can't be killed; {} left to expire", T::WHAT);
             Failure::new(exit::LOST, text)
         }
         NotEnded::Hurried(by) => {
-            tenancy.lapse().await;
+            held.lapse().await;
             Failure { is_urgent: true, ..Failure::asked(by) }
         }
     }
 }
 
-/// What of a tenancy was seen to its end.
+/// What of a held was seen to its end.
 #[derive(Debug, Clone, Copy)]
 enum RunPart {
     /// The hook that comes before the command. If it fails, the command does not run.

@@ -54,7 +54,8 @@ pub(crate) async fn bench(url: &Url, is_named: bool, config: config::BenchConfig
     let store = url.open(Missing::Create, Arc::clone(&clock)).await?;
     let leases = Leases::builder(store).clock(clock).start()?;
     let mut signals = Signals::listen()?;
-    let state = Arc::new(BenchState { nonces: Mutex::new(nonces(&leases)), is_stopped: AtomicBool::new(false) });
+    let state =
+        Arc::new(BenchState { nonces: Mutex::new(nonces(&leases)), is_stopped: AtomicBool::new(false) });
     let measured = {
         let mut measuring = pin!(measure(&leases, &state, &config));
         tokio::select! {

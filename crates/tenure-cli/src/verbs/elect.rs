@@ -101,20 +101,20 @@ async fn terms<T: ExclusiveLease>(
     let config::ElectConfig { term, cooldown, .. } = plan;
     leaderships::start();
     loop {
-        let tenancy = signals.unless(elected()).await??;
+        let held = signals.unless(elected()).await??;
         leaderships::begun();
         let policy = match Policy::new(name, term.ttl, term.grace) {
             Ok(policy) => {
                 policy.at_most(term.at_most).hooks(term.hooks.clone()).checked_by(term.check.clone())
             }
             Err(failure) => {
-                tenancy.release().await;
+                held.release().await;
                 leaderships::ended("resigned");
                 return Err(failure);
             }
         };
         policy.watchdogs.bequeath(will());
-        let ended = attend(tenancy, term.command.command(), CommandInput::Ours, &policy, signals).await;
+        let ended = attend(held, term.command.command(), CommandInput::Ours, &policy, signals).await;
         leaderships::ended(cause(&ended));
         match ended? {
             ended @ (CommandEnd::Done(_) | CommandEnd::FoundLost(_)) => return ended.status(),

@@ -148,11 +148,11 @@ async fn beside_a_watchdog<T>(
 
 async fn run_under<T: ExclusiveLease>(
     plan: &config::RunConfig,
-    tenancy: T,
+    held: T,
     policy: &Policy,
     signals: &mut Signals,
 ) -> Result<u8, Failure> {
-    attend(tenancy, plan.command.command(), CommandInput::Ours, policy, signals).await?.status()
+    attend(held, plan.command.command(), CommandInput::Ours, policy, signals).await?.status()
 }
 
 /// What was acquired, unless it could not be had, or the user did not wait for it.

@@ -18,7 +18,7 @@ pub(super) struct EndedCommand {
     pub(super) status: Option<ExitStatus>,
     /// Why it was stopped, if it was.
     pub(super) stopped: Option<Why>,
-    /// What was seen last of its tenancy.
+    /// What was seen last of its lease.
     part: RunPart,
 }
 

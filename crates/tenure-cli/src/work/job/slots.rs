@@ -266,9 +266,7 @@ impl Setup {
                     // Many end well when they are told to end, in the middle of their work: as for timeout(1), that is no success.
                     Some(Why::Overran) => EndedUnit::Overran { started, finished: wall() },
                     // It ended well in the time that it was given: that counts.
-                    Some(why) if !status.success() => {
-                        EndedUnit::Stopped { why, started, finished: wall() }
-                    }
+                    Some(why) if !status.success() => EndedUnit::Stopped { why, started, finished: wall() },
                     _ => EndedUnit::Ran {
                         status,
                         started,
