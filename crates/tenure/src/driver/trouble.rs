@@ -100,15 +100,14 @@ impl TroubleState {
         .max_by_key(|(_, failing)| failing.lasts_since(began))
     }
 
-    /// Where much waits for its turn, calls about one key are far apart.
     fn is_remembered(&self, key: &str, failing: &FailingCalls, now: Tick) -> bool {
-        now.since(failing.last) < FORGOTTEN || self.awaited.contains_key(key)
+        failing.is_remembered(now, self.awaited.contains_key(key))
     }
 
     /// Makes room for one more key.
     fn forget(&mut self, now: Tick) {
         let TroubleState { failing, awaited, .. } = self;
-        failing.retain(|(key, _), failing| now.since(failing.last) < FORGOTTEN || awaited.contains_key(key));
+        failing.retain(|(key, _), failing| failing.is_remembered(now, awaited.contains_key(key)));
         if failing.len() >= MOST {
             // What has failed for long has somebody's patience.
             let of_nobody = failing.iter().filter(|((key, _), _)| !awaited.contains_key(key));
@@ -123,9 +122,21 @@ struct FailingCalls {
     last: Tick,
     failures: u64,
     error: StoreError,
+    /// A call of another kind about the key was answered after the last that failed.
+    is_answered: bool,
 }
 
 impl FailingCalls {
+    /// Where much waits for its turn, calls about one key are far apart.
+    fn is_remembered(&self, now: Tick, is_awaited: bool) -> bool {
+        now.since(self.last) < FORGOTTEN || is_awaited && !self.is_answered
+    }
+
+    /// What fails is tried again sooner than that, so the next failure is another trouble.
+    fn is_over(&self, now: Tick) -> bool {
+        self.is_answered && now.since(self.last) >= FORGOTTEN
+    }
+
     /// For how long, since then, they have failed, by the last that did.
     fn lasts_since(&self, began: Tick) -> Duration {
         self.last.since(self.since.max(began))
@@ -151,13 +162,18 @@ impl Troubles {
         let now = self.clock.held();
         let mut state = self.state();
         let about = (key.to_owned(), call);
+        if state.failing.get(&about).is_some_and(|failing| failing.is_over(now)) {
+            state.failing.remove(&about);
+        }
         if !state.failing.contains_key(&about) {
             state.forget(now);
         }
-        let fresh = || FailingCalls { since: sent, last: now, failures: 0, error: error.clone() };
+        let fresh =
+            || FailingCalls { since: sent, last: now, failures: 0, error: error.clone(), is_answered: false };
         let failing = state.failing.entry(about).or_insert_with(fresh);
         failing.failures += 1;
         failing.last = now;
+        failing.is_answered = false;
         failing.error = error.clone();
         let (failures, since) = (failing.failures, failing.since);
         state.began.get_or_insert(since);
@@ -186,6 +202,13 @@ impl Troubles {
         for answered in call.answers() {
             about.1 = *answered;
             was_failing |= state.failing.remove(&about).is_some();
+        }
+        // Whoever waits for the key may look at it for hours before there is anything to write.
+        for unanswered in [CallKind::Write, CallKind::Renew] {
+            about.1 = unanswered;
+            if let Some(failing) = state.failing.get_mut(&about) {
+                failing.is_answered = true;
+            }
         }
         if !was_failing {
             return;
@@ -277,7 +300,8 @@ impl Drop for AwaitedKeys<'_> {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: patience is over though calls about a key fail minutes apart, and though a thousand other keys fail.
+    //! Plan: patience is over though calls about a key fail minutes apart, and though a thousand other keys fail; writes that fail minutes apart end
+    //! no wait, and are no trouble meanwhile, where reads are answered in between.
     use super::*;
     use std::sync::atomic::{AtomicU64, Ordering};
     use tenure_core::{Now, Wall};
@@ -315,5 +339,23 @@ mod tests {
         clock.0.store(600, Ordering::SeqCst);
         troubles.failed("other", CallKind::Write, clock.held(), &error);
         assert!(troubles.state().failing.keys().all(|(key, _)| key == "other"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn writes_that_fail_minutes_apart_with_answers_in_between_are_no_lasting_trouble() {
+        let clock = Arc::new(HandSet::default());
+        let troubles = Troubles::new(clock.clone(), HolderId::new("a").unwrap());
+        let (error, patience) = (StoreError::unavailable("throttled"), Duration::from_secs(300));
+        let mut waiting = Box::pin(troubles.outlast(["k", "session/a"], patience));
+        for hours in 0..3 {
+            clock.0.store(hours * 3600, Ordering::SeqCst);
+            troubles.failed("k", CallKind::Write, clock.held(), &error);
+            assert!(timeout(MOMENT * 2, &mut waiting).await.is_err(), "{hours} hours");
+            troubles.answered("k", CallKind::Read);
+            let trouble = troubles.worst(None).unwrap();
+            assert_eq!((trouble.failures, trouble.lasts), (1, Duration::ZERO), "{hours} hours");
+            clock.0.store(hours * 3600 + 60, Ordering::SeqCst);
+            assert_eq!(troubles.worst(None), None, "{hours} hours");
+        }
     }
 }
