@@ -278,6 +278,7 @@ impl SharedLeases {
         }
     }
 
+    /// Nobody has it any more, nor believes in it.
     pub(crate) fn forget(&self, id: LeaseId) {
         if self.process.is_forked() {
             return;
@@ -285,6 +286,7 @@ impl SharedLeases {
         let now = self.clock.held();
         let ended = self.users().cells.end(id, now);
         if let Some(ended) = ended {
+            ended.cell.belief.end();
             ended.measure(&self.prefixes);
         }
     }

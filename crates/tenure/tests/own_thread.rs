@@ -1,14 +1,15 @@
 //! Leases are renewed on a thread of tenure's own. In real time, with a short ttl.
 //!
 //! Plan: a runtime of one thread that is blocked for 4 ttls loses nothing, nor do files that hang while other stores are opened; what is dropped as `main` ends, leases or ranges, is given back before it has ended;
-//! a body that blocks its runtime keeps its key no longer than was said; whoever looks at what is told keeps nobody from telling; without a
+//! a body that blocks its runtime keeps its key no longer than was said; a candidate whose runtime stands still leads, or waits, no longer than
+//! somebody has it, but for a body that has not ended; whoever looks at what is told keeps nobody from telling; without a
 //! runtime, leases start; when the runtime that leases were to be renewed on ends, whoever asks is told, and nobody waits.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::time::Duration;
 use tenure::fleet::{Fleet, NewUnit};
 use tenure::range::{KeyRange, Section};
-use tenure::{AcquireError, AnyStore, Key, Leases, LeasesBuilder, Loss, Store};
+use tenure::{AcquireError, AnyStore, Candidate, Key, Leases, LeasesBuilder, Loss, Store};
 use tokio::runtime::Runtime;
 
 const TTL: Duration = Duration::from_secs(1);
@@ -131,6 +132,33 @@ fn s6_a_body_that_blocks_its_runtime_has_its_key_no_longer_than_was_said() {
         let got = runtime().block_on(rival.acquire_within("k", TTL * 10));
         assert!(got.is_ok(), "{many}: {got:?}");
     }
+}
+
+#[test]
+fn l3_a_candidate_that_nobody_has_any_more_frees_its_key_though_its_runtime_stands_still() {
+    let store = tenure::memory();
+    let (stands_still, theirs) = (runtime(), runtime());
+    let rival = builder(&store).start().unwrap();
+    let start = |key: &str| Candidate::builder(store.clone()).key(key).ttl(TTL).start().unwrap();
+    let waits = theirs.block_on(rival.acquire("waits")).unwrap();
+    let candidates = stands_still.block_on(async {
+        let candidates = ["leads", "works", "waits"].map(start);
+        candidates[0].elected().await.unwrap();
+        let body = candidates[1].run_while_leader(|_| std::future::pending::<()>());
+        assert!(tokio::time::timeout(TTL / 10, body).await.is_err());
+        candidates
+    });
+    drop(candidates);
+    theirs.block_on(async {
+        assert!(rival.acquire_within("leads", TTL * 10).await.is_ok());
+        waits.release().await;
+        assert!(rival.acquire_within("waits", TTL * 10).await.is_ok());
+        // Its body has not ended (S6).
+        let works = rival.acquire_within("works", TTL * 3).await;
+        assert!(matches!(works, Err(AcquireError::Held(_))), "{works:?}");
+    });
+    drop(stands_still);
+    assert!(theirs.block_on(rival.acquire_within("works", TTL * 10)).is_ok());
 }
 
 #[test]

@@ -18,17 +18,35 @@ use tokio::sync::{mpsc, oneshot};
 /// Wants to lead a key, from its start until it is stopped. Cheap to clone; clones are the same candidate.
 ///
 /// When the last clone is dropped it steps down and stops in the background; [`Candidate::stop`] waits for that.
+///
+/// It belongs to the runtime around its start, and ends with that. Its lease is renewed elsewhere, as that of [`Leases`](crate::Leases) is: while
+/// the runtime stands still, it goes on leading or waiting, and nothing that is asked of it is done. The drop of the last clone gives the key up
+/// even then, but not under a body that has not ended: that keeps the key until the runtime runs again, or is dropped.
 #[derive(Clone)]
 pub struct Candidate {
     shared: Arc<SharedCandidate>,
+    // Goes first: the task asks for nothing once all of these are gone.
     wishes: mpsc::UnboundedSender<CandidateRequest>,
+    _presence: Arc<CandidatePresence>,
+}
+
+/// The candidate is wanted as long as somebody has this, or runs a body.
+struct CandidatePresence {
+    shared: Arc<SharedCandidate>,
+}
+
+impl Drop for CandidatePresence {
+    fn drop(&mut self) {
+        self.shared.leave();
+    }
 }
 
 impl Candidate {
     pub(super) fn started(
         (shared, wishes): (Arc<SharedCandidate>, mpsc::UnboundedSender<CandidateRequest>),
     ) -> Candidate {
-        Candidate { shared, wishes }
+        let _presence = Arc::new(CandidatePresence { shared: Arc::clone(&shared) });
+        Candidate { shared, wishes, _presence }
     }
 
     /// Whether this candidate leads at this instant. Takes nanoseconds, no I/O; never true past the deadline, whatever the

@@ -11,7 +11,7 @@ use crate::leases::Leases;
 use crate::meters::{self, WaitMeter};
 use crate::prefixes::LeaseKind;
 use crate::users::HeardNotice;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 use tenure_core::election::{Change, Election, Input, Output, Standing, Term, Terms};
 use tenure_core::{Bugs, Command, Fence, Key, LeaseId, Tick, Ttl};
@@ -47,9 +47,15 @@ pub(super) struct SharedCandidate {
     /// Cancelled when the task has ended.
     pub(super) over: CancellationToken,
     tenancy: RwLock<Option<Arc<LeadershipScope>>>,
+    /// The lease whose notices are passed on to the task.
+    listening: Mutex<Option<LeaseId>>,
 }
 
 impl SharedCandidate {
+    fn listening(&self) -> MutexGuard<'_, Option<LeaseId>> {
+        self.listening.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn tenancy(&self) -> Option<Arc<LeadershipScope>> {
         self.tenancy.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -79,6 +85,32 @@ impl SharedCandidate {
 }
 
 impl SharedCandidate {
+    /// Nobody has a handle any more. The task hears of that, too; but where its runtime stands still, what it leads would be renewed for ever.
+    pub(super) fn leave(&self) {
+        let inner = &self.leases.inner;
+        // First: a thread of the parent's may have had the lock as it forked.
+        if inner.process.is_forked() || self.over.is_cancelled() {
+            return;
+        }
+        let tenancy = {
+            let tenancy = self.tenancy.read().unwrap_or_else(PoisonError::into_inner);
+            // A body keeps the key until it is over; or the task is at work, and hears of it.
+            if tenancy.as_ref().is_some_and(|tenancy| Arc::strong_count(tenancy) > 1) {
+                return;
+            }
+            tenancy.clone()
+        };
+        if let Some(tenancy) = tenancy {
+            tenancy.guard.cell().belief.end();
+            tenancy.over.cancel();
+        }
+        let lease = *self.listening();
+        if let Some(lease) = lease {
+            inner.forget(lease);
+            inner.send(Command::Release(lease, None));
+        }
+    }
+
     /// The word that this leadership ends; given already where there is none.
     pub(super) fn cancelled(&self) -> Cancelled {
         let process = &self.leases.inner.process;
@@ -110,6 +142,7 @@ pub(super) fn start(
         status: watch::Sender::new(Status { standing, leader: None }),
         over: CancellationToken::new(),
         tenancy: RwLock::new(None),
+        listening: Mutex::new(None),
     });
     let runner = CandidateRunner {
         machine: Election::new(plan.terms.clone(), plan.bugs()),
@@ -120,7 +153,6 @@ pub(super) fn start(
         wished,
         tell,
         told,
-        listening: None,
         is_unheard: false,
         is_wished: true,
         cell: None,
@@ -143,8 +175,6 @@ struct CandidateRunner {
     wished: mpsc::UnboundedReceiver<CandidateRequest>,
     tell: mpsc::UnboundedSender<HeardNotice>,
     told: mpsc::UnboundedReceiver<HeardNotice>,
-    /// The lease whose notices are passed on to us.
-    listening: Option<LeaseId>,
     /// The leases take no more requests: nothing more comes of it.
     is_unheard: bool,
     /// Somebody may still wish something.
@@ -186,7 +216,7 @@ impl CandidateRunner {
                 () = sleep_until(&*clock, self.wake_at) => self.input(Input::Wake),
             }
         }
-        self.leases.inner.stop_listening(self.listening);
+        self.leases.inner.stop_listening(*self.shared.listening());
         tell!(debug, name: "election.stopped", target: "tenure::election", %key, %holder, "candidate stopped");
         if self.owned {
             self.leases.stop().await;
@@ -246,8 +276,13 @@ impl CandidateRunner {
         });
         self.wait(standing);
         for command in commands {
+            // Held until it is sent: whoever had a handle last gives up what it finds here.
+            let mut listening = self.shared.listening();
             if let Command::Acquire(lease, _) = &command {
-                inner.stop_listening(self.listening.replace(*lease));
+                if self.wishes.upgrade().is_none() {
+                    continue;
+                }
+                inner.stop_listening(listening.replace(*lease));
                 self.is_unheard = !inner.listen_to(*lease, self.tell.clone());
             }
             if !self.is_unheard {
@@ -385,7 +420,8 @@ impl Drop for CandidateRunner {
         }
         let tenancy = self.shared.tenancy();
         self.ended();
-        if let Some(lease) = self.listening {
+        let listening = *self.shared.listening();
+        if let Some(lease) = listening {
             let inner = &self.leases.inner;
             inner.stop_listening(Some(lease));
             inner.forget(lease);
