@@ -10,7 +10,7 @@ use crate::pending_claim::PendingClaim;
 use crate::permit_share::PermitShare;
 use crate::prefixes::LeaseKind;
 use crate::shared::end_of;
-use crate::ttl::{check_drift, checked_ttl, ttl_for};
+use crate::ttl::ttl_for;
 use crate::users::CommandReply;
 use std::time::Duration;
 use tenure_core::semaphore::{self, Wish};
@@ -117,11 +117,7 @@ impl AcquireRequest {
     }
 
     fn own_ttl(&self) -> Result<Option<Ttl>, InvalidInput> {
-        let Some(asked) = self.asked_ttl() else { return Ok(None) };
-        let inner = &self.leases.inner;
-        let ttl = checked_ttl(&inner.store, asked)?;
-        check_drift(inner.drift, ttl, inner.renew_every)?;
-        Ok(Some(ttl))
+        self.asked_ttl().map(|asked| self.leases.inner.checked_ttl(asked)).transpose()
     }
 
     /// A grace period that is as long as what is mostly left of the lease would end every body at once.

@@ -45,7 +45,8 @@ impl Leases {
     /// for nothing from then on. If it was revoked, the guard says so at once, and the lease is not renewed.
     ///
     /// # Errors
-    /// As [`Leases::refresh`], but for `Lost`.
+    /// As [`Leases::refresh`], but for `Lost`. `Invalid` where these leases could not keep it, as its ttl is too short for their
+    /// [drift](crate::LeasesBuilder::drift) and renewals: the token stays good.
     ///
     /// # Cancel safety
     /// When the future is dropped the lease is given up.
@@ -53,6 +54,7 @@ impl Leases {
         let token = Box::new(token.check(self)?);
         let id = self.inner.prefixes.next_id(&token.key, LeaseKind::Lock);
         let (key, ttl) = (token.key.clone(), token.ttl);
+        self.inner.checked_ttl(ttl.duration()).map_err(StoreError::from)?;
         let pending = PendingClaim::new(self, id);
         let reply = self.inner.ask(id, Command::Adopt(id, token)).await;
         pending.done();

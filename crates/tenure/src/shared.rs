@@ -8,6 +8,7 @@ use crate::home::{Driving, Home};
 use crate::meters;
 use crate::prefixes::Prefixes;
 use crate::process::Process;
+use crate::ttl::{check_drift, checked_ttl};
 use crate::users::{CommandReply, HeardNotice, LeaseUsers, PendingCommand};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -88,6 +89,13 @@ impl SharedLeases {
         let is_ours = self.session_prefix.is_empty() && *key == self.session_key;
         let prefix = if is_ours { self.session_key.as_str() } else { &self.session_prefix };
         reserved::check_with_sessions(key, prefix)
+    }
+
+    /// The ttl of a lease that renews itself, if these leases can keep it.
+    pub(crate) fn checked_ttl(&self, ttl: Duration) -> Result<Ttl, InvalidInput> {
+        let ttl = checked_ttl(&self.store, ttl)?;
+        check_drift(self.drift, ttl, self.renew_every)?;
+        Ok(ttl)
     }
 
     fn kept(&self) -> MutexGuard<'_, BTreeMap<LeaseId, Tick>> {

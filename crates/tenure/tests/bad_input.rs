@@ -110,6 +110,21 @@ async fn l4_a_drift_with_which_no_lease_could_be_kept_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn l4_plain_data_that_could_not_be_kept_is_not_adopted_and_stays_good() {
+    let world = World::new();
+    let steady = world.process().leases;
+    let token = steady.lock("k").ttl(TTL / 2).acquire().await.unwrap().into_token().await.unwrap();
+    let (_, line) = world.line();
+    let drift = tenure::Drift::per_mille(300).unwrap();
+    let unsteady = world.builder(&line).drift(drift).renew_every(TTL / 5).start().unwrap();
+    let refused = unsteady.adopt(&token).await.unwrap_err().to_string();
+    assert!(refused.contains("drift by 300 ‰"), "{refused}");
+    assert_eq!(line.take().round_trips(), 0);
+    let token = unsteady.refresh(&token).await.unwrap();
+    assert!(steady.adopt(&token).await.unwrap().is_held());
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_patience_is_too_long() {
     let world = World::new();
     let process = world.process();
