@@ -300,6 +300,19 @@ impl SharedLeases {
     }
 }
 
+/// What was yet to be given up is not had any more: the driver has nobody left to tell what becomes of it.
+impl Drop for SharedLeases {
+    fn drop(&mut self) {
+        // A recorder of the parent's may have been locked as it forked.
+        if self.process.is_forked() {
+            return;
+        }
+        let now = self.clock.held();
+        let left = self.users().cells.end_all(now);
+        left.iter().for_each(|ended| ended.measure(&self.prefixes));
+    }
+}
+
 /// The end of time as a tick, or that of `patience` from now.
 pub(crate) fn end_of(clock: &dyn Clock, patience: Duration) -> Tick {
     clock.held().after(patience)

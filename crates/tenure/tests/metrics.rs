@@ -1,6 +1,6 @@
 //! The names of metrics, which people's dashboards and alarms depend on, in simulated time. Plan: what is documented is exported, with a
 //! description, and nothing else is; labels have few values; what alarms look at is there before anything has happened. What renews itself is
-//! measured, whatever it is, and what nears its end shows. Who waits is in `metrics_waits.rs`.
+//! measured, whatever it is, and what nears its end shows. What is dropped shows in no gauge. Who waits is in `metrics_waits.rs`.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use crate::common::{TTL, TestStore, World, measured, measured_in_buckets, settle};
@@ -256,6 +256,23 @@ fn of_a_worker_that_is_dropped_no_gauge_stands() {
     let (counts, left) = ended(true);
     assert_eq!(gauges(&counts.render()), Vec::<String>::new(), "its runtime has ended");
     assert!(left.unwrap().held().is_empty());
+}
+
+#[test]
+fn of_leases_that_are_dropped_in_an_outage_no_gauge_stands() {
+    let held = ["tenure_leases_held{kind=\"lock\"}", "tenure_permits_held"];
+    let counts = measured(async |counts| {
+        let process = World::new().process();
+        let lock = process.leases.acquire("k").await.unwrap();
+        let permit = process.leases.semaphore("s", 2).acquire().await.unwrap();
+        assert_eq!(held.map(|name| value(&counts, name)), ["1", "1"]);
+        process.faults.always(Fault::Hang);
+        let gives_up = async { tokio::join!(lock.release(), permit.release()) };
+        assert!(tokio::time::timeout(TTL / 10, gives_up).await.is_err());
+        drop(process);
+        tokio::time::sleep(TTL * 3).await;
+    });
+    assert_eq!(held.map(|name| value(&counts, name)), ["0", "0"]);
 }
 
 /// What the buckets of a histogram show: of how many it is told, and of how many that were no more than this.
