@@ -223,7 +223,8 @@ impl LeasesBuilder {
             instance,
         };
         let (commands, receiver) = mpsc::unbounded_channel();
-        let (listen, listening) = watch::channel(false);
+        // The machine listens while anything waits; nobody wants hints for good.
+        let (_, listen) = watch::channel(false);
         let troubles = Troubles::new(Arc::clone(&clock), holder.clone());
         let inner = Arc::new(SharedLeases {
             home: home.clone(),
@@ -243,7 +244,6 @@ impl LeasesBuilder {
             drift: self.rules.drift,
             first_sight: self.rules.first_sight,
             session: AtomicBelief::default(),
-            listen,
             holder,
             session_key,
             session_prefix: self.session_prefix,
@@ -262,7 +262,7 @@ impl LeasesBuilder {
             store: self.store,
             clock,
             commands: receiver,
-            listen: listening,
+            listen,
             watches: String::new(),
             troubles,
             sink,

@@ -18,7 +18,7 @@ use tenure_core::{
     StoreError, Tick, Ttl, reserved,
 };
 use tenure_store::AnyStore;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 pub(crate) struct SharedLeases {
@@ -36,7 +36,6 @@ pub(crate) struct SharedLeases {
     /// Whether the dead may be recognised at first sight.
     pub(crate) first_sight: bool,
     pub(crate) session: AtomicBelief,
-    pub(crate) listen: watch::Sender<bool>,
     pub(crate) holder: HolderId,
     pub(crate) session_key: Key,
     /// What the keys of sessions begin with.

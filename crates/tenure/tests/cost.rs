@@ -1,9 +1,14 @@
 //! C1: what leases cost, counted at the store. Plan: one round trip for an uncontended acquire, renewal and release, also
-//! right after another process's release; one renewal per third of a ttl for 10,000 leases; nothing at rest beyond that.
+//! right after another process's release; one renewal per third of a ttl for 10,000 leases; nothing at rest beyond that, nor hints of changes once
+//! nobody waits.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 use crate::common::{TTL, World, settle};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tenure::Metadata;
+use tenure::store::{Changes, Hint};
+use tenure::{Leases, MemoryStore, Metadata, Store, StoreError};
+use tokio::sync::mpsc;
 
 #[tokio::test(start_paused = true)]
 async fn c1_a_lease_of_its_own_takes_one_write_to_get_keep_and_give_up() {
@@ -80,4 +85,57 @@ async fn c1_a_process_that_holds_nothing_asks_for_nothing() {
     let process = world.process();
     tokio::time::sleep(TTL * 10).await;
     assert_eq!(process.store.take().round_trips(), 0);
+}
+
+/// A store that knows who listens for hints.
+#[derive(Clone)]
+struct Listened(MemoryStore, Arc<Mutex<Vec<mpsc::Sender<Hint>>>>);
+
+impl Listened {
+    fn listeners(&self) -> usize {
+        self.1.lock().unwrap().iter().filter(|listener| !listener.is_closed()).count()
+    }
+}
+
+impl Store for Listened {
+    tenure_store::pass_on!(0: capabilities, id, read, read_many, write, write_many, list, remove, image, mend);
+
+    fn changed(&self, prefix: &str) -> Result<Changes, StoreError> {
+        let mut hints = self.0.changed(prefix)?;
+        let (listener, heard) = mpsc::channel(64);
+        self.1.lock().unwrap().push(listener.clone());
+        tokio::spawn(async move {
+            while let Some(hint) = hints.recv().await {
+                let _ = listener.send(hint).await;
+            }
+        });
+        Ok(heard)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn c1_hints_are_listened_to_while_a_candidate_or_an_observer_waits_and_not_for_ever() {
+    let world = World::new();
+    let store = Listened(world.memory.clone(), Arc::default());
+    let leases = Leases::builder(store.clone()).clock(world.clock.clone()).session_ttl(TTL).start().unwrap();
+    let others = world.process().leases;
+    // The first hint that comes in vain after a while is the last.
+    let changes = async || {
+        for _ in 0..4 {
+            tokio::time::sleep(TTL / 2).await;
+            others.acquire("another").await.unwrap().release().await;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        store.listeners()
+    };
+    let held = others.acquire("led").await.unwrap();
+    let observer = leases.candidate().key("led").observe().unwrap();
+    assert_eq!(changes().await, 1, "it observes");
+    observer.stop().await;
+    assert_eq!(changes().await, 0, "it is stopped");
+    let candidate = leases.candidate().key("led").start().unwrap();
+    assert_eq!(changes().await, 1, "it follows");
+    held.release().await;
+    candidate.elected().await.unwrap();
+    assert_eq!(changes().await, 0, "it leads");
 }

@@ -15,7 +15,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 use tenure_core::election::{Change, Election, Input, Output, Standing, Term, Terms};
 use tenure_core::{Bugs, Command, Fence, Key, LeaseId, Tick, Ttl};
-use tenure_store::Store;
 use tenure_store::tell;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -193,9 +192,6 @@ struct CandidateRunner {
 
 impl CandidateRunner {
     async fn run(mut self, first: Input<'static>) {
-        if self.leases.store().capabilities().watch {
-            self.leases.inner.listen.send_if_modified(|on| !std::mem::replace(on, true));
-        }
         meters::begin_elections();
         let (key, holder) = (self.shared.key.clone(), self.leases.holder().clone());
         tell!(debug, name: "election.started", target: "tenure::election", %key, %holder, "candidate follows the key");
