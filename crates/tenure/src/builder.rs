@@ -154,8 +154,8 @@ impl LeasesBuilder {
 
     /// How long dropping the last handle may block its thread until what is held is given back, as where `main` ends without
     /// [`Leases::stop`]; half a second by default. It does not block where leases are renewed on a runtime of the caller's, nor on a
-    /// runtime of one thread that the store may need to answer. What takes longer goes on as long as the process does, and
-    /// [a warning](crate#what-is-logged) tells of it.
+    /// runtime of one thread, or in a task of one with one worker, that the store may need to answer. What takes longer goes on as long as the
+    /// process does, and [a warning](crate#what-is-logged) tells of it.
     pub fn linger(mut self, longest: Duration) -> Self {
         self.linger = longest;
         self

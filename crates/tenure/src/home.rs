@@ -108,12 +108,19 @@ impl Driving {
     /// does not wait: `is_elsewhere` says that the store's connections are on none of the user's.
     pub(crate) fn outlast(&self, patience: Duration, is_elsewhere: bool) -> bool {
         let Some(thread) = self.thread.as_ref().filter(|_| self.is_ours()) else { return false };
-        let here = Handle::try_current().map(|runtime| runtime.runtime_flavor());
-        let works_here = matches!(here, Ok(RuntimeFlavor::CurrentThread)) && !is_elsewhere;
+        let works_here = !is_elsewhere && Handle::try_current().is_ok_and(|here| is_alone(&here));
         let patience = if works_here || thread.is_current() { Duration::ZERO } else { patience };
         let ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
         // Nothing is ever sent.
         matches!(ended.recv_timeout(patience), Err(mpsc::RecvTimeoutError::Disconnected))
+    }
+}
+
+/// Whether nothing else of this runtime goes on while this thread waits. A task may be on the only worker; what `block_on` runs is on none.
+fn is_alone(here: &Handle) -> bool {
+    match here.runtime_flavor() {
+        RuntimeFlavor::CurrentThread => true,
+        _ => here.metrics().num_workers() == 1 && tokio::task::try_id().is_some(),
     }
 }
 
@@ -210,6 +217,17 @@ mod tests {
         // Each would take a year.
         let year = Duration::from_secs(365 * 24 * 60 * 60);
         runtime.block_on(async { assert!(!driving.outlast(year, false)) });
+        let one_worker = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let on_it = one_worker.spawn(async move { (driving.outlast(year, false), driving) });
+        let (has_ended, driving) = one_worker.block_on(on_it).unwrap();
+        assert!(!has_ended);
+        let (go, gone) = oneshot::channel::<()>();
+        let beside_it = own(async { drop(gone.await) });
+        let has_ended = one_worker.block_on(async {
+            drop(go);
+            beside_it.outlast(LONG, false)
+        });
+        assert!(has_ended, "the worker goes on meanwhile");
         let thread = driving.thread.clone().unwrap();
         let (told, tells) = mpsc::channel();
         thread.runtime.spawn(async move { told.send(driving.outlast(year, true)) });

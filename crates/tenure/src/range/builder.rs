@@ -113,8 +113,8 @@ impl SectionBuilder {
 
     /// How long dropping the last handle may block its thread until what is held is given up, as where `main` ends without [`Section::stop`]; half a
     /// second by default, and in a section from [`Leases::section`] as [`LeasesBuilder::linger`](crate::LeasesBuilder::linger) says there. It does not
-    /// block where requests go out from a runtime of the caller's, nor on a runtime of one thread that the store may need to answer. What takes
-    /// longer goes on as long as the process does, and [a warning](super#what-is-logged) tells of it.
+    /// block where requests go out from a runtime of the caller's, nor on a runtime of one thread, or in a task of one with one worker, that the
+    /// store may need to answer. What takes longer goes on as long as the process does, and [a warning](super#what-is-logged) tells of it.
     pub fn linger(mut self, longest: Duration) -> Self {
         self.linger = longest;
         self
