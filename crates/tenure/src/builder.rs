@@ -187,8 +187,8 @@ impl LeasesBuilder {
     /// Starts renewing, in the background. Nothing is written yet: the session begins with the first lease that is attached to it.
     ///
     /// # Errors
-    /// When a setting is out of range for this store, or the thread can't be started; with a clock of one's own, outside a tokio runtime. There
-    /// is no I/O.
+    /// When a setting is out of range for this store, or the thread can't be started; with a clock of one's own, outside a tokio runtime; where
+    /// the runtime that leases are to be renewed on has no timers. There is no I/O.
     pub fn start(self) -> Result<Leases, InvalidInput> {
         let prefixes = Arc::new(Prefixes::new(&self.prefixes)?);
         meters::begin(prefixes.all());

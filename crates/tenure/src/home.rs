@@ -11,6 +11,7 @@ pub(crate) use store::lives_elsewhere;
 
 use crate::process::Process;
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError, Weak, mpsc};
 use std::thread::ThreadId;
 use std::time::Duration;
@@ -60,6 +61,7 @@ impl Home {
                 InvalidInput::new("there is no tokio runtime here; call this within one, or name one")
             })?,
         };
+        check_timers(&runtime)?;
         // A subscriber for all threads may come later.
         let own = tracing::dispatcher::get_default(|to| (!to.is::<NoSubscriber>()).then(|| to.clone()));
         let (ends, ended) = mpsc::channel();
@@ -73,6 +75,16 @@ impl Home {
         driving.spawn(driver);
         Ok(driving)
     }
+}
+
+/// What runs in the background of a runtime without timers would panic at its first wait.
+pub(crate) fn check_timers(runtime: &Handle) -> Result<(), InvalidInput> {
+    let _there = runtime.enter();
+    // Tokio tells in no other way.
+    let timer = catch_unwind(AssertUnwindSafe(|| drop(tokio::time::sleep(Duration::ZERO))));
+    timer.map_err(|_| {
+        InvalidInput::new("the tokio runtime has no timers, which all that waits needs; build it with enable_time or enable_all")
+    })
 }
 
 /// A driver that was begun.

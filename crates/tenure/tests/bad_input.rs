@@ -4,7 +4,9 @@
 
 use crate::common::{TTL, World};
 use std::time::Duration;
-use tenure::{AcquireError, AnyStore, ErrorKind, Metadata, Value};
+use tenure::fleet::Fleet;
+use tenure::range::Section;
+use tenure::{AcquireError, AnyStore, Candidate, ErrorKind, Leases, Metadata, Value};
 
 async fn refused(lock: tenure::Lock) -> String {
     match lock.try_acquire().await {
@@ -122,6 +124,27 @@ async fn l4_plain_data_that_could_not_be_kept_is_not_adopted_and_stays_good() {
     assert_eq!(line.take().round_trips(), 0);
     let token = unsteady.refresh(&token).await.unwrap();
     assert!(steady.adopt(&token).await.unwrap().is_held());
+}
+
+#[test]
+fn a_runtime_without_timers_is_refused_wherever_one_is_named_or_started_in() {
+    let bare = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let (store, there) = (tenure::memory(), || bare.handle().clone());
+    let (leases, fleet) = (Leases::new(store.clone()).unwrap(), Fleet::new(store.clone(), "f").unwrap());
+    let _inside = bare.enter();
+    for (what, started) in [
+        ("leases", Leases::builder(store.clone()).runtime(there()).start().map(drop)),
+        ("with a clock", Leases::builder(store.clone()).clock(tenure::clock::system()).start().map(drop)),
+        ("section", Section::builder(store.clone(), "s").runtime(there()).start().map(drop)),
+        ("worker", fleet.join().runtime(there()).start().map(drop)),
+        ("candidate", Candidate::builder(store).start().map(drop)),
+        ("observer", leases.candidate().observe().map(drop)),
+    ] {
+        let refused = started.unwrap_err().to_string();
+        assert!(refused.contains("build it with enable_time"), "{what}: {refused}");
+    }
+    // What needs none has its own.
+    assert!(fleet.join().start().is_ok());
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,6 +3,7 @@
 use super::candidate::{Candidate, Observer};
 use super::runner::{self, CandidatePlan};
 use crate::clock;
+use crate::home::check_timers;
 use crate::leases::Leases;
 use crate::ttl::checked_ttl;
 use std::fmt;
@@ -157,7 +158,7 @@ impl CandidateBuilder {
     ///
     /// # Errors
     /// When settings are out of range or don't fit together: the text says which, why, and what to choose. There is no
-    /// I/O. So it is outside a tokio runtime, in which the candidate runs.
+    /// I/O. So it is outside a tokio runtime, in which the candidate runs, and in one without timers.
     pub fn start(self) -> Result<Candidate, InvalidInput> {
         let plan = self.plan()?;
         // Who only looks may look at anything.
@@ -175,11 +176,12 @@ impl CandidateBuilder {
     }
 
     fn plan(self) -> Result<CandidatePlan, InvalidInput> {
-        if Handle::try_current().is_err() {
-            let text =
-                "a candidate runs in the background, in the tokio runtime around it: start it inside one";
-            return Err(InvalidInput::new(text));
-        }
+        let here = Handle::try_current().map_err(|_| {
+            InvalidInput::new(
+                "a candidate runs in the background, in the tokio runtime around it: start it inside one",
+            )
+        })?;
+        check_timers(&here)?;
         let key = Key::new(&self.key)?;
         let mut terms = match &self.base {
             Base::Store(store) => Terms::of(key, checked_ttl(store, self.ttl.unwrap_or(TTL))?),

@@ -172,7 +172,7 @@ impl WorkerBuilder {
     ///
     /// # Errors
     /// When a setting is out of range for this store, the name can't be one, the metadata is too large or has a field named `tenure`, or the thread can't be started;
-    /// with a clock of one's own, outside a tokio runtime. There is no I/O.
+    /// with a clock of one's own, outside a tokio runtime; where a runtime that was named has no timers. There is no I/O.
     pub fn start(self) -> Result<Worker, InvalidInput> {
         let store = self.fleet.store().clone();
         let ttl = self.checked_ttl()?;

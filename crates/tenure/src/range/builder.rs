@@ -131,7 +131,7 @@ impl SectionBuilder {
     ///
     /// # Errors
     /// When a setting is out of range, the name can't be one, or the thread can't be started; with a clock of one's own, outside a tokio
-    /// runtime. There is no I/O.
+    /// runtime; where a runtime that was named has no timers. There is no I/O.
     pub fn start(self) -> Result<Section, InvalidInput> {
         crate::meters::begin_ranges();
         let capabilities = self.store.capabilities();
