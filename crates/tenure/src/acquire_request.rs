@@ -15,7 +15,8 @@ use crate::users::CommandReply;
 use std::time::Duration;
 use tenure_core::semaphore::{self, Wish};
 use tenure_core::{
-    Command, InvalidInput, KeepAlive, Key, LeaseId, MetadataPolicy, Tick, Ttl, WaitPolicy, Want, reserved,
+    Command, InvalidInput, KeepAlive, Key, LeaseId, MetadataPolicy, Stored, Tick, Ttl, WaitPolicy, Want,
+    reserved,
 };
 
 /// What is asked for.
@@ -72,6 +73,22 @@ pub(crate) struct AcquireRequest {
 impl AcquireRequest {
     pub(crate) fn new(leases: Leases, target: LeaseTarget) -> AcquireRequest {
         AcquireRequest { leases, target, limits: BodyLimits::default(), at_least: Duration::ZERO }
+    }
+
+    /// Tries for a fleet's unit, which no user may have so, and keeps what its record says. `seen`: how that stood last.
+    pub(crate) async fn try_unit(
+        leases: &Leases,
+        key: Key,
+        ttl: Ttl,
+        seen: Stored,
+    ) -> Result<Guard, AcquireError> {
+        let metadata_policy = MetadataPolicy::Keep(Some(Box::new(seen)));
+        let wanted = KeyRequest { key: key.to_string(), ttl: Some(ttl.duration()), metadata_policy };
+        let metadata_policy = wanted.metadata_policy.clone();
+        let keep_alive = KeepAlive::Own(ttl);
+        let want = Want { key: key.clone(), keep_alive, metadata_policy, wait_policy: WaitPolicy::Try };
+        let request = AcquireRequest::new(leases.clone(), LeaseTarget::Key(wanted));
+        request.ask(key, Some(ttl), |id| Command::Acquire(id, want)).await
     }
 
     /// Waits until `end`, for whoever does not wait for ever for the store's answer.

@@ -14,6 +14,7 @@ mod election_bodies;
 mod election_settings;
 mod fleet;
 mod fleet_crowd;
+mod fleet_deleted;
 mod fleet_entry;
 mod fleet_planning;
 #[cfg(feature = "metrics")]

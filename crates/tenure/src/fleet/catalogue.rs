@@ -1,9 +1,10 @@
 //! The units of a fleet, as anyone can see and change them.
 
+mod creation;
 mod orders;
 mod untold;
 
-use super::view::{NewUnit, Roster, UnitView, Units, member, view};
+use super::view::{Roster, UnitView, Units, member, view};
 use crate::clock;
 use crate::direct::DirectStore;
 use crate::home::Home;
@@ -108,90 +109,6 @@ impl Fleet {
     pub(super) fn nonce(&self) -> Nonce {
         // No code that can panic runs under the lock.
         self.nonces.lock().unwrap_or_else(PoisonError::into_inner).draw()
-    }
-
-    /// Creates a unit, unless it is there. False: it was, and is left as it is.
-    ///
-    /// # Errors
-    /// `Invalid` when the name, the weight or the fields are no good, before any I/O; else the store's.
-    ///
-    /// # Cancel safety
-    /// When the future is dropped the unit may be there or not; creating it again is harmless.
-    pub async fn create(&self, unit: NewUnit) -> Result<bool, StoreError> {
-        Ok(self.create_all([unit]).await? > 0)
-    }
-
-    /// Creates many units in few requests, and returns how many were not there yet.
-    ///
-    /// # Errors
-    /// As [`Fleet::create`]; when one unit is no good, none is created.
-    ///
-    /// # Cancel safety
-    /// As [`Fleet::create`].
-    pub async fn create_all(&self, units: impl IntoIterator<Item = NewUnit>) -> Result<usize, StoreError> {
-        let writes = units.into_iter().map(|unit| self.creation(unit)).collect::<Result<Vec<_>, _>>()?;
-        if writes.is_empty() {
-            return Ok(0);
-        }
-        let change = self.untold.note();
-        match self.create_each(writes).await {
-            Ok((created, true)) => self.tell().await.map(|()| created),
-            Ok((created, false)) => {
-                self.untold.was_none(change);
-                Ok(created)
-            }
-            Err(error) => {
-                // Some may be there now. If they can't be told of now, the next attempt does it.
-                let _ = self.tell().await;
-                Err(error)
-            }
-        }
-    }
-
-    /// How many were not there yet, and whether workers have to hear of any of them.
-    async fn create_each(&self, writes: Vec<Write>) -> Result<(usize, bool), StoreError> {
-        let outcomes = self.store.write_all(writes.clone()).await?;
-        let (mut created, mut news) = (0, false);
-        for (write, outcome) in writes.into_iter().zip(outcomes) {
-            let is_new = match outcome {
-                Outcome::Won { .. } => true,
-                Outcome::Lost(Some(standing)) => {
-                    // Whoever made it may not have been able to tell, if nobody has it.
-                    news |= standing.record.tenure.is_none() && is_open(&standing);
-                    self.create_anew(write, standing).await?
-                }
-                Outcome::Lost(None) => false,
-            };
-            created += usize::from(is_new);
-        }
-        Ok((created, news || created > 0))
-    }
-
-    fn creation(&self, unit: NewUnit) -> Result<Write, StoreError> {
-        let key = self.name.unit(&unit.name)?;
-        let metadata = unit.spec.compose(unit.fields)?;
-        tenure_store::codec::check_metadata(&metadata)?;
-        let wall = self.clock.now().wall;
-        let fence = Fence::floor(wall);
-        let record = Record { fence, nonce: self.nonce(), stamp: wall, tenure: None, metadata };
-        Ok(Write { key, expect: Expect::Absent, record })
-    }
-
-    /// Over a deleted unit that nobody holds any more, whose fence goes on.
-    async fn create_anew(&self, mut write: Write, standing: Stored) -> Result<bool, StoreError> {
-        let (spec, _) = UnitSpec::parse(standing.record.metadata.clone())?;
-        if spec.status != Status::Deleted {
-            return Ok(false);
-        }
-        if standing.record.tenure.is_some() {
-            let text =
-                format!("{} was deleted, and its worker has not let go of it yet; try again", write.key);
-            return Err(StoreError::unavailable(text));
-        }
-        write.expect = Expect::Unchanged(standing.version);
-        write.record.fence = standing.record.fence.next(write.record.fence)?;
-        write.record.nonce = self.nonce();
-        Ok(matches!(self.store.write(write).await?, Outcome::Won { .. }))
     }
 
     /// One unit, if it is there.
@@ -425,10 +342,6 @@ impl Fleet {
         }
         Err(StoreError::unavailable(format!("{board} changes too fast; try again")))
     }
-}
-
-fn is_open(stored: &Stored) -> bool {
-    UnitSpec::parse(stored.record.metadata.clone()).is_ok_and(|(spec, _)| spec.status == Status::Open)
 }
 
 /// Tells this handle's nonces from those of machines.
