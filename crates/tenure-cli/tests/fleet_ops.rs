@@ -1,7 +1,7 @@
 //! `tenure fleet`, and what the other verbs know of fleets, by the real binary on real files.
 //!
 //! Plan: ls, units and workers, as tables and as JSON; add, rm, move and drain, and what they refuse; names that would steer a
-//! terminal; damaged units; gc never removes an open unit, nor the board of a fleet that has units, and does remove
+//! terminal; damaged units, and boards; gc never removes an open unit, nor the board of a fleet that has units, and does remove
 //! what is closed or dead; doctor; help, manual pages and completions.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -150,6 +150,19 @@ fn damaged_units_are_named_and_left_alone() {
     bench.await_shares(&[(&worker, 1)]);
     assert_eq!(bench.run(&["gc", "--older-than", "0s", "--yes"]).code, 0);
     assert!(keys(&bench).contains(&"fleet/f/unit/bad".to_owned()));
+}
+
+#[test]
+fn units_are_removed_though_their_workers_cannot_be_told() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["fleet", "add", "f", "a", "b", "stays"]).code, 0);
+    bench.sql("UPDATE tenure_record SET record = x'54ff00' WHERE key LIKE '%board'");
+    let ran = bench.run(&["fleet", "rm", "f", "a", "b", "--yes"]);
+    assert!(ran.code == 65 && ran.err.contains("2 units removed from fleet f"), "{ran:?}");
+    assert!(ran.err.contains("could not be told") && ran.err.contains("fleet/f/board"), "{ran:?}");
+    assert!(!ran.err.contains("left as they are"), "{ran:?}");
+    let units = bench.run(&["fleet", "units", "f"]);
+    assert!(units.out.contains("stays") && units.out.lines().count() == 2, "{units:?}");
 }
 
 #[test]

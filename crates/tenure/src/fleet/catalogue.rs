@@ -299,10 +299,21 @@ impl Fleet {
     /// # Cancel safety
     /// As [`Fleet::update`].
     pub async fn delete(&self, unit: &str) -> Result<bool, StoreError> {
-        let deleted = self.change(unit, None, |spec, _| spec.status = Status::Deleted).await?;
+        let is_new = self.delete_untold(unit).await?;
         // Also if it is found deleted: whoever did that may not have been able to tell.
         self.tell().await?;
-        Ok(deleted.is_some())
+        Ok(is_new)
+    }
+
+    /// As [`Fleet::delete`], but workers are not told yet: where many units go one after the other, [`Fleet::tell`] tells of all at once.
+    ///
+    /// # Errors
+    /// As [`Fleet::update`], but for what is told. An `Unknown` outcome leaves the unit deleted or not.
+    ///
+    /// # Cancel safety
+    /// As [`Fleet::update`].
+    pub async fn delete_untold(&self, unit: &str) -> Result<bool, StoreError> {
+        Ok(self.change(unit, None, |spec, _| spec.status = Status::Deleted).await?.is_some())
     }
 
     /// Tells all workers to look into the fleet again. What is changed through this interface is told by itself.

@@ -1,4 +1,4 @@
-//! `fleet add`, `fleet rm`, `fleet move` and `fleet drain`.
+//! `fleet add`, `fleet move` and `fleet drain`.
 
 use super::snapshot::{Snapshot, WorkerSnapshot, labels};
 use crate::args::fleet as args;
@@ -29,39 +29,6 @@ pub(super) async fn add(url: &Url, typed: &args::FleetAddArgs) -> Result<u8, Fai
     };
     output::note(format!("{} added to fleet {name}{rest}", count(created, "unit")));
     Ok(exit::OK)
-}
-
-pub(super) async fn rm(url: &Url, typed: &args::FleetRmArgs) -> Result<u8, Failure> {
-    let name = config::name(&typed.fleet)?;
-    let units = typed.units.iter().map(|unit| config::unit(&name, unit)).collect::<Result<Vec<_>, _>>()?;
-    let fleet = super::open(url, &name, Missing::Refuse).await?;
-    let n = count(units.len(), "unit");
-    output::confirm(
-        typed.yes,
-        &format!("Remove {n} from fleet {name}? Whoever owns one ends what it does for it."),
-    )?;
-    let (mut removed, mut missing) = (0, Vec::new());
-    let mut failed = None;
-    for unit in &units {
-        match patiently(async || fleet.delete(unit).await).await {
-            Ok(true) => removed += 1,
-            Ok(false) => missing.push(escaped(unit)),
-            Err(error) => {
-                failed = Some(error);
-                break;
-            }
-        }
-    }
-    output::note(format!("{} removed from fleet {name}", count(removed, "unit")));
-    if let Some(error) = failed {
-        let left = units.len() - removed - missing.len();
-        output::note(format!("{} left as they are", count(left, "unit")));
-        return Err(error.into());
-    }
-    if missing.is_empty() {
-        return Ok(exit::OK);
-    }
-    Err(Failure::new(exit::ABSENT, format!("fleet {name} has no unit {}", missing.join(", "))))
 }
 
 pub(super) async fn pin(url: &Url, typed: &args::FleetMoveArgs) -> Result<u8, Failure> {

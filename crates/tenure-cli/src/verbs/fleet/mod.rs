@@ -6,6 +6,7 @@ mod change;
 mod gather;
 mod health;
 mod look;
+mod removal;
 mod screen;
 mod snapshot;
 mod top;
@@ -35,7 +36,7 @@ pub(crate) async fn fleet(url: &Url, is_named: bool, typed: args::FleetArgs) -> 
         FleetVerb::Units(typed) => look::units(url, &typed).await,
         FleetVerb::Workers(typed) => look::workers(url, &typed).await,
         FleetVerb::Add(typed) => change::add(url, &typed).await,
-        FleetVerb::Rm(typed) => change::rm(url, &typed).await,
+        FleetVerb::Rm(typed) => removal::rm(url, &typed).await,
         FleetVerb::Move(typed) => change::pin(url, &typed).await,
         FleetVerb::Drain(typed) => change::drain(url, &typed).await,
         FleetVerb::Top(typed) => top::top(url, &typed).await,
