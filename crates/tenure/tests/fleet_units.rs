@@ -8,6 +8,7 @@
 use crate::common::{TTL, World, settle};
 use std::time::Duration;
 use tenure::fleet::{Assignment, Event, Fleet, NewUnit, Status, Verdict, Worker};
+use tenure::store::{Expect, Nonce, Write};
 use tenure::{AnyStore, ErrorKind, Fence, HolderId, LeaseError, Loss, Metadata, Value};
 use tenure_store::{Fault, FaultyStore, MemoryStore, Store};
 
@@ -225,6 +226,31 @@ async fn l2_a_change_that_could_not_be_told_is_told_by_the_next_attempt() {
         attempt(&other).await.unwrap();
         assert!(generation().await > before, "{change}: it was not told");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_only_a_newer_version_knows_of_a_unit_outlasts_changes_from_outside() {
+    let world = World::new();
+    let fleet = create(&world, 1).await;
+    let key = fleet.key("u0").unwrap();
+    let newer = ("colour".to_owned(), Value::from("red"));
+    let mut stored = world.memory.read(&key).await.unwrap().unwrap();
+    stored.record.nonce = Nonce(7);
+    let own = Value::Map(Metadata::from([newer.clone()]));
+    stored.record.metadata = Metadata::from([("tenure".to_owned(), own)]);
+    let expect = Expect::Unchanged(stored.version);
+    world.memory.write(Write { key: key.clone(), expect, record: stored.record }).await.unwrap();
+    let own = async || match world.memory.read(&key).await.unwrap().unwrap().record.metadata.remove("tenure")
+    {
+        Some(Value::Map(own)) => own,
+        other => panic!("{other:?}"),
+    };
+    assert!(fleet.pin("u0", HolderId::new("w1").ok().as_ref()).await.unwrap());
+    assert_eq!(own().await, Metadata::from([newer.clone(), ("pin".to_owned(), Value::from("w1"))]));
+    assert!(fleet.pin("u0", None).await.unwrap());
+    assert_eq!(own().await, Metadata::from([newer.clone()]));
+    assert!(fleet.delete("u0").await.unwrap());
+    assert_eq!(own().await, Metadata::from([newer, ("status".to_owned(), Value::from("deleted"))]));
 }
 
 #[tokio::test(start_paused = true)]

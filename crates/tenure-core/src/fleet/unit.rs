@@ -11,6 +11,9 @@ use std::time::Duration;
 /// The name of [`UnitSpec::retry`] in the reserved field. Versions that don't know it keep it, and try again at once.
 const RETRY: &str = "retry";
 
+/// All names in the reserved field that this version writes, and may take away.
+const KNOWN: [&str; 5] = ["weight", "needs", "status", "pin", RETRY];
+
 /// Whether there is work to do on a unit.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -140,6 +143,22 @@ impl UnitSpec {
         Ok(fields)
     }
 
+    /// As [`UnitSpec::compose`], for a record that carries `standing` until then: what only a newer version knows of the unit stays.
+    ///
+    /// # Errors
+    /// As [`UnitSpec::compose`].
+    pub fn compose_over(&self, fields: Metadata, standing: &Metadata) -> Result<Metadata, InvalidInput> {
+        let mut metadata = self.compose(fields)?;
+        let Some(Value::Map(standing)) = standing.get(RESERVED) else { return Ok(metadata) };
+        let newer = standing.iter().filter(|(name, _)| !KNOWN.contains(&name.as_str()));
+        let newer = newer.map(|(name, value)| (name.clone(), value.clone()));
+        let own: Metadata = newer.chain(self.fields()).collect();
+        if !own.is_empty() {
+            metadata.insert(RESERVED.to_owned(), Value::Map(own));
+        }
+        Ok(metadata)
+    }
+
     /// Whether it failed last, and has not been worked on for a while since.
     #[must_use]
     pub fn fails(&self) -> bool {
@@ -230,7 +249,7 @@ fn damaged(wanted: &str, found: &Value) -> StoreError {
 #[cfg(test)]
 mod tests {
     //! Plan: whatever a unit's record says is read as it was written, each part by itself; weights from 1 to 2^53; what is said
-    //! of another type, or means nothing, is named; the users' fields stay theirs.
+    //! of another type, or means nothing, is named; the users' fields stay theirs, and what only a newer version knows stays.
     use super::*;
 
     #[test]
@@ -256,6 +275,25 @@ mod tests {
             assert_eq!(own, says.map(|name| vec![name]));
             assert_eq!(UnitSpec::parse(written).unwrap(), (spec, fields));
         }
+    }
+
+    #[test]
+    fn what_only_a_newer_version_knows_of_a_unit_stays() {
+        let retry = Retry { failures: 3, since: Wall(17), rest: Duration::from_secs(40) };
+        let status = Status::Done;
+        let (weight, needs, pin) = (7, BTreeSet::from(["gpu".to_owned()]), HolderId::new("w1").ok());
+        let spec = UnitSpec { weight, needs, status, pin, retry: Some(retry) };
+        let fields = Metadata::from([("at".to_owned(), Value::from("page 3"))]);
+        let mut standing = spec.compose(fields.clone()).unwrap();
+        assert_eq!(UnitSpec::default().compose_over(fields.clone(), &standing), Ok(fields.clone()));
+        let Some(Value::Map(own)) = standing.get_mut(RESERVED) else { panic!() };
+        assert!(own.keys().all(|name| KNOWN.contains(&name.as_str())), "{own:?}");
+        let newer = Metadata::from([("colour".to_owned(), Value::from("red"))]);
+        own.extend(newer.clone());
+        assert_eq!(spec.compose_over(fields.clone(), &standing), Ok(standing.clone()));
+        let plain = UnitSpec::default().compose_over(Metadata::new(), &standing);
+        assert_eq!(plain, Ok(Metadata::from([(RESERVED.to_owned(), Value::Map(newer))])));
+        assert!(UnitSpec::default().weight(0).compose_over(fields, &standing).is_err());
     }
 
     #[test]

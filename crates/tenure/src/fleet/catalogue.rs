@@ -271,7 +271,7 @@ impl Fleet {
             }
             // What has failed until now may not do so any more.
             spec.retry = spec.retry.filter(|_| spec.retry != before.0.retry);
-            let metadata = spec.compose(fields)?;
+            let metadata = spec.compose_over(fields, &stored.record.metadata)?;
             tenure_store::codec::check_metadata(&metadata)?;
             // The tenure stays as it is, and so does its heartbeat: this prolongs nothing.
             let record = Record { nonce: self.nonce(), metadata, ..stored.record };
