@@ -6,7 +6,7 @@
 use crate::common::{TTL, World, older_worker, timed};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use tenure::fleet::{About, Fleet, NewUnit};
+use tenure::fleet::{About, Fleet, NewUnit, WorkerEnd};
 use tenure::store::{Expect, Listed, Nonce, Outcome, Record, Stored, Tenure, Version, Write};
 use tenure::{
     AnyStore, Clock, ErrorKind, Fence, HolderId, Key, MemoryStore, Metadata, Store, StoreError, Ttl,
@@ -43,6 +43,7 @@ async fn a_fleet_of_another_layout_is_refused_with_the_same_words_as_by_the_comm
     }
     assert!(worker.next().await.is_none(), "it has stopped");
     worker.leave().await;
+    assert_eq!(worker.end(), Some(WorkerEnd::Refused(error.clone())));
     assert_eq!(worker.trouble(), Some(error.clone()));
     assert_eq!(worker.joined().await, Err(error));
     assert_eq!(records(&world).await, before, "nothing was written");
@@ -198,6 +199,25 @@ async fn a_worker_whose_driver_is_gone_before_it_took_part_says_so() {
     let joined = tokio::time::timeout(TTL, worker.joined()).await.expect("it waits for nobody");
     assert_eq!(joined.unwrap_err().kind(), ErrorKind::Unavailable);
     assert!(worker.next().await.is_none());
+    assert_eq!(worker.end(), Some(WorkerEnd::Crashed));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_says_that_it_was_asked_to_stop_once_it_has() {
+    let world = World::new();
+    let fleet = fleet(&world, AnyStore::new(world.memory.clone()));
+    for how in ["leave", "stop", "drain"] {
+        let worker = fleet.join().ttl(TTL).start().unwrap();
+        worker.joined().await.unwrap();
+        assert_eq!(worker.end(), None, "{how}");
+        match how {
+            "leave" => worker.leave().await,
+            "stop" => worker.stop().await,
+            _ => fleet.drain(worker.holder()).await.unwrap(),
+        }
+        assert!(worker.next().await.is_none(), "{how}");
+        assert_eq!(worker.end(), Some(WorkerEnd::Asked), "{how}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

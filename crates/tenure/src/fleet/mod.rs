@@ -138,4 +138,4 @@ pub use tenure_core::fleet::{
 };
 pub use unit::Unit;
 pub use view::{Member, NewUnit, Roster, UnitView, Units};
-pub use worker::{Event, Worker};
+pub use worker::{Event, Worker, WorkerEnd};

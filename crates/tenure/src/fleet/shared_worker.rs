@@ -25,6 +25,8 @@ pub(super) struct SharedWorker {
     commands: mpsc::UnboundedSender<FleetCommand>,
     /// It was told to leave or to stop.
     is_leaving: AtomicBool,
+    /// Its driver has ended before the worker had stopped.
+    has_crashed: AtomicBool,
     pub(super) users: Mutex<WorkerUsers>,
     /// Notified when there is news, or there won't be any more.
     pub(super) told: Notify,
@@ -54,6 +56,7 @@ impl SharedWorker {
             entry,
             commands,
             is_leaving: AtomicBool::new(false),
+            has_crashed: AtomicBool::new(false),
             users,
             told,
         }
@@ -76,6 +79,22 @@ impl SharedWorker {
     /// Whether it was told to leave or to stop: then it is on purpose that it holds nothing any more.
     pub(super) fn is_leaving(&self) -> bool {
         self.is_leaving.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn has_crashed(&self) -> bool {
+        self.has_crashed.load(Ordering::SeqCst)
+    }
+
+    /// The driver is gone, and nothing more is done for the worker. All hear that.
+    pub(super) fn abandoned(&self) {
+        self.entry.send_if_modified(Membership::leaves);
+        let mut users = self.users();
+        if !users.ending.is_over() {
+            self.has_crashed.store(true, Ordering::SeqCst);
+            users.end();
+        }
+        drop(users);
+        self.told.notify_waiters();
     }
 
     pub(super) fn send(&self, command: FleetCommand) {

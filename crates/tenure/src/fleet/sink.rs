@@ -48,9 +48,7 @@ impl Drop for WorkerSink {
         // Where it has stopped in order, that is so already.
         self.meters.stopped();
         if let Some(inner) = self.inner.upgrade() {
-            inner.entry.send_if_modified(Membership::leaves);
-            inner.users().end();
-            inner.told.notify_waiters();
+            inner.abandoned();
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::assignment::Assignment;
 use super::catalogue::Fleet;
+use super::membership::Membership;
 use super::news::NewsItem;
 use super::presence::{AtStop, WorkerPresence};
 use super::shared_worker::SharedWorker;
@@ -43,6 +44,18 @@ pub enum Event {
         /// Why.
         loss: Loss,
     },
+}
+
+/// How a worker came to stop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WorkerEnd {
+    /// It was told to, by this process or as by [`Fleet::drain`].
+    Asked,
+    /// It could not take part, as [`Worker::joined`] says.
+    Refused(StoreError),
+    /// What renews it is gone: that panicked, or its runtime has ended.
+    Crashed,
 }
 
 impl Worker {
@@ -128,6 +141,20 @@ impl Worker {
     #[must_use]
     pub fn summary(&self) -> Summary {
         self.inner.summary.borrow().clone()
+    }
+
+    /// How it came to stop; none while it has not stopped.
+    #[must_use]
+    pub fn end(&self) -> Option<WorkerEnd> {
+        // In a forked child, a thread of the parent's may have had the lock.
+        if self.inner.process.is_forked() || !self.inner.users().ending.is_over() {
+            return None;
+        }
+        Some(match &*self.inner.entry.borrow() {
+            Membership::Refused(error) => WorkerEnd::Refused(error.clone()),
+            _ if self.inner.has_crashed() => WorkerEnd::Crashed,
+            _ => WorkerEnd::Asked,
+        })
     }
 
     /// Waits until this worker takes part in its fleet.

@@ -215,6 +215,11 @@ impl Member for Kcl {
         })
     }
 
+    fn end(&self) -> Result<(), Failure> {
+        // Nobody else can ask it to leave.
+        if self.leaving { Ok(()) } else { Err(member::crashed()) }
+    }
+
     fn remaining(&self) -> Duration {
         let left = self.assignments.values().map(|(held, _)| held.remaining());
         left.filter(|left| !left.is_zero()).min().unwrap_or_default()

@@ -1,7 +1,7 @@
 //! What `work --forever` needs of a fleet, whatever its layout: units that this process has until a deadline, that drain, and
 //! that are lost.
 
-use crate::exit::Failure;
+use crate::exit::{self, Failure};
 use crate::supervise::lease::Lease;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -45,6 +45,8 @@ pub(super) trait Member {
     fn register<'c>(&'c self, units: &'c [&'c str]) -> Underway<'c, Result<usize, Failure>>;
     /// The next event; none when this process has left. Dropping the future loses nothing.
     fn next(&mut self) -> Underway<'_, Option<Event>>;
+    /// Why it has left, where this process had not told it to: an error, unless somebody had asked it to.
+    fn end(&self) -> Result<(), Failure>;
     /// How long everything that it has is surely ours; zero if nothing is.
     fn remaining(&self) -> Duration;
     /// Gives back everything, unit by unit, and takes nothing more.
@@ -53,4 +55,12 @@ pub(super) trait Member {
     fn resign(&mut self) -> Underway<'_, ()>;
     /// Says what does not go as it should.
     fn sound(&mut self);
+}
+
+/// What kept its leases is gone, and nobody has asked for that.
+pub(super) fn crashed() -> Failure {
+    Failure::new(
+        exit::INTERNAL,
+        "this worker has ended by itself: what renews its leases is gone; start it again",
+    )
 }

@@ -127,6 +127,7 @@ impl Runners {
             Some(Failure { by: Some(_), .. }) if !is_all_over => Err(Failure::silent(exit::LOST)),
             Some(failure) => Err(failure),
             None => {
+                self.member.end()?;
                 output::note("asked to leave the fleet, and left");
                 Ok(exit::OK)
             }

@@ -10,7 +10,7 @@ use crate::stores::{Missing, Url, patiently};
 use crate::supervise::lease::Lease;
 use std::sync::Arc;
 use std::time::Duration;
-use tenure::fleet::{Event, Fleet, NewUnit, Reason, Status, Unit, Worker};
+use tenure::fleet::{Event, Fleet, NewUnit, Reason, Status, Unit, Worker, WorkerEnd};
 use tenure::{Clock, Fence, Metadata, Value};
 
 pub(super) struct Native {
@@ -76,6 +76,14 @@ impl Member for Native {
                 return Some(told);
             }
         })
+    }
+
+    fn end(&self) -> Result<(), Failure> {
+        match self.worker.end() {
+            Some(WorkerEnd::Refused(error)) => Err(error.into()),
+            Some(WorkerEnd::Crashed) => Err(member::crashed()),
+            _ => Ok(()),
+        }
     }
 
     fn remaining(&self) -> Duration {
@@ -159,5 +167,61 @@ fn reason_text(reason: &Reason) -> String {
         Reason::Closed(_) => "is done".to_owned(),
         Reason::Uncovered(why) => format!("is let go of: {}", why),
         _ => "is to be passed on".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a worker that leaves is told from one that is refused, though it was not before it came, and from one whose driver is gone.
+    use super::*;
+    use crate::exit;
+    use tenure::store::{Expect, Nonce, Record, Tenure, Write};
+    use tenure::{AnyStore, HolderId, Store, Ttl};
+    use tokio::runtime::Builder;
+
+    const TTL: Duration = Duration::from_secs(10);
+
+    fn native(fleet: &Fleet, worker: Worker) -> Native {
+        Native { fleet: fleet.clone(), alarms: Alarms::of(&worker, TTL), worker, ttl: TTL }
+    }
+
+    /// A worker of the version before, as it came meanwhile.
+    async fn older(fleet: &Fleet) {
+        let (old, wall) = (HolderId::new("old").unwrap(), tenure::clock::system().now().wall);
+        let tenure = Tenure::new(Nonce(7), old.clone(), Ttl::new(TTL).unwrap(), wall);
+        let said = Metadata::from([("letters".to_owned(), Value::Bool(true))]);
+        let said = Metadata::from([("tenure".to_owned(), Value::Map(said))]);
+        for (key, tenure, metadata) in [
+            (fleet.name().worker(&old).unwrap(), Some(tenure), said),
+            (fleet.name().board().unwrap(), None, Metadata::new()),
+        ] {
+            let record = Record { fence: Fence(wall.0), nonce: Nonce(7), stamp: wall, tenure, metadata };
+            fleet.store().write(Write { key, expect: Expect::Vacant, record }).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn who_left_as_somebody_asked_is_told_from_who_was_refused_and_who_has_crashed() {
+        let fleet = || Fleet::new(AnyStore::new(tenure::memory()), "f").unwrap();
+        let asked = fleet();
+        let mut member = native(&asked, asked.join().ttl(TTL).start().unwrap());
+        member.worker.joined().await.unwrap();
+        member.worker.leave().await;
+        assert!(member.next().await.is_none() && member.end().is_ok());
+        let refusing = fleet();
+        older(&refusing).await;
+        let mut member = native(&refusing, refusing.join().ttl(TTL).start().unwrap());
+        assert!(member.next().await.is_none());
+        let failure = member.end().unwrap_err();
+        assert_eq!(failure.code, exit::DAMAGED);
+        assert!(failure.text.contains("the worker old of the fleet f"), "{failure}");
+        let (crashing, theirs) =
+            (fleet(), Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap());
+        let worker = crashing.join().ttl(TTL).runtime(theirs.handle().clone()).start().unwrap();
+        let mut member = native(&crashing, worker);
+        member.worker.joined().await.unwrap();
+        theirs.shutdown_background();
+        assert!(member.next().await.is_none());
+        assert_eq!(member.end().unwrap_err().code, exit::INTERNAL);
     }
 }
