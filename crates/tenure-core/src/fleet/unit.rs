@@ -242,7 +242,7 @@ impl UnitSpec {
 fn damaged(wanted: &str, found: &Value) -> StoreError {
     let found: String = format!("{found:?}").chars().take(60).collect();
     StoreError::foreign(format!(
-        "a unit's field {RESERVED:?} shows {found} in place of {wanted}; mend or delete the unit"
+        "a unit's field {RESERVED:?} shows {found} in place of {wanted}; mend its record, or remove that (`tenure rm --damaged KEY`)"
     ))
 }
 

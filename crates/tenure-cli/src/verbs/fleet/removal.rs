@@ -23,9 +23,12 @@ pub(super) async fn rm(url: &Url, typed: &args::FleetRmArgs) -> Result<u8, Failu
     // Also of those that were gone: whoever removed them may not have been able to tell.
     let told = patiently(async || fleet.tell().await).await;
     output::note(format!("{} removed from fleet {name}", count(removal.removed, "unit")));
-    let Removal { removed, missing, failed } = removal;
+    let Removal { removed, missing, damaged, failed } = removal;
+    for (unit, error) in &damaged {
+        output::note(format!("{}: {}", escaped(unit), escaped(&error.to_string())));
+    }
     if let Some(error) = failed {
-        let left = units.len() - removed - missing.len();
+        let left = units.len() - removed - missing.len() - damaged.len();
         let left = match error.kind() {
             ErrorKind::Unknown => format!("1 may be removed or not, {} left as they are", left - 1),
             _ => format!("{} left as they are", count(left, "unit")),
@@ -34,26 +37,45 @@ pub(super) async fn rm(url: &Url, typed: &args::FleetRmArgs) -> Result<u8, Failu
         return Err(error.into());
     }
     if let Err(error) = told {
-        output::note("their workers could not be told: they find out by themselves, in time");
+        if removed > 0 {
+            output::note("their workers could not be told: they find out by themselves, in time");
+        }
         return Err(error.into());
+    }
+    let absent = format!("fleet {name} has no unit {}", missing.join(", "));
+    if !damaged.is_empty() {
+        if !missing.is_empty() {
+            output::note(absent);
+        }
+        return Err(Failure::new(exit::DAMAGED, left_alone(&fleet, &damaged)?));
     }
     if missing.is_empty() {
         return Ok(exit::OK);
     }
-    Err(Failure::new(exit::ABSENT, format!("fleet {name} has no unit {}", missing.join(", "))))
+    Err(Failure::new(exit::ABSENT, absent))
+}
+
+/// That those units which can't be read stay, and how each goes.
+fn left_alone(fleet: &Fleet, damaged: &[(&String, StoreError)]) -> Result<String, Failure> {
+    let keys = damaged.iter().map(|(unit, _)| fleet.key(unit)).collect::<Result<Vec<_>, _>>()?;
+    let commands = keys.iter().map(|key| format!("`tenure rm --damaged {}`", escaped(key.as_str())));
+    let (n, commands) = (count(damaged.len(), "unit"), commands.collect::<Vec<_>>().join(", "));
+    Ok(format!("{n} left as found; what is damaged is removed by {commands}"))
 }
 
 /// What became of units that were to go.
 #[derive(Debug, Default)]
-struct Removal {
+struct Removal<'u> {
     removed: usize,
     missing: Vec<String>,
+    /// Those that can't be read as units, and why.
+    damaged: Vec<(&'u String, StoreError)>,
     /// Why it ended before it was through.
     failed: Option<StoreError>,
 }
 
-impl Removal {
-    async fn of(fleet: &Fleet, units: &[String]) -> Removal {
+impl<'u> Removal<'u> {
+    async fn of(fleet: &Fleet, units: &'u [String]) -> Removal<'u> {
         let mut removal = Removal::default();
         for unit in units {
             let mut may_be_done = false;
@@ -66,6 +88,8 @@ impl Removal {
                 Ok(false) if !may_be_done => removal.missing.push(escaped(unit)),
                 // If it is gone now, an earlier try has done it, whose answer was lost.
                 Ok(_) => removal.removed += 1,
+                // It says nothing of the others.
+                Err(error) if error.kind() == ErrorKind::Foreign => removal.damaged.push((unit, error)),
                 Err(error) => {
                     removal.failed = Some(error);
                     break;
@@ -96,7 +120,8 @@ mod tests {
             ("c", vec![], 0),
         ] {
             store.inject(faults);
-            let removal = Removal::of(&fleet, &[unit.to_owned()]).await;
+            let units = [unit.to_owned()];
+            let removal = Removal::of(&fleet, &units).await;
             assert_eq!(
                 (removal.removed, removal.missing.len()),
                 (removed, 1 - removed),
