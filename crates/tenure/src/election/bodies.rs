@@ -34,17 +34,17 @@ pub(super) struct LeadershipScope {
 
 /// The right to run a body. The candidate does not give the key up before it is back.
 pub(super) struct Permit {
-    pub(super) tenancy: Arc<LeadershipScope>,
+    pub(super) scope: Arc<LeadershipScope>,
     /// None once its end is told: a body that can't be ended keeps no candidate alive.
     wishes: Mutex<Option<mpsc::UnboundedSender<CandidateRequest>>>,
 }
 
 impl Permit {
     pub(super) fn new(
-        tenancy: Arc<LeadershipScope>,
+        scope: Arc<LeadershipScope>,
         wishes: mpsc::UnboundedSender<CandidateRequest>,
     ) -> Permit {
-        Permit { tenancy, wishes: Mutex::new(Some(wishes)) }
+        Permit { scope, wishes: Mutex::new(Some(wishes)) }
     }
 
     /// Its body has ended, or can't be ended: then the key is left to expire, whenever the body ends.
@@ -69,7 +69,7 @@ where
     Fut: Future<Output = T> + Send + 'static,
     T: Send + 'static,
 {
-    let guard = &permit.tenancy.guard;
+    let guard = &permit.scope.guard;
     let running = guard.leases().inner.bodies.begin([(guard.id(), guard.ttl())])?;
     let stop = CancellationToken::new();
     let held = Held::under(guard, &[], stop.clone());
@@ -86,19 +86,19 @@ async fn watch<T: Send + 'static>(
     caller_gone: CancellationToken,
 ) -> Result<T, BodyError<T>> {
     let (permit, running) = &*under;
-    let tenancy = &permit.tenancy;
+    let scope = &permit.scope;
     let told = async {
         let why = tokio::select! {
-            () = tenancy.stop.cancelled() => Some(Loss::Stopped),
-            () = tenancy.guard.leases().inner.bodies.stopping() => Some(Loss::Stopped),
+            () = scope.stop.cancelled() => Some(Loss::Stopped),
+            () = scope.guard.leases().inner.bodies.stopping() => Some(Loss::Stopped),
             () = caller_gone.cancelled() => None,
         };
         StopNotice { why, within: grace }
     };
-    match supervise_and_tell(&tenancy.guard, task, grace, stop, told).await {
-        BodyEnd::Done(Ok(value)) if tenancy.guard.is_held() => Ok(value),
+    match supervise_and_tell(&scope.guard, task, grace, stop, told).await {
+        BodyEnd::Done(Ok(value)) if scope.guard.is_held() => Ok(value),
         BodyEnd::Done(Ok(value)) => {
-            Err(BodyError::Interrupted { why: tenancy.guard.why_over(), value: Some(value) })
+            Err(BodyError::Interrupted { why: scope.guard.why_over(), value: Some(value) })
         }
         BodyEnd::Done(Err(error)) => Err(cut_off(&error)),
         BodyEnd::Stopped { why, joined } => {

@@ -45,7 +45,7 @@ pub(super) struct SharedCandidate {
     pub(super) status: watch::Sender<Status>,
     /// Cancelled when the task has ended.
     pub(super) over: CancellationToken,
-    tenancy: RwLock<Option<Arc<LeadershipScope>>>,
+    scope: RwLock<Option<Arc<LeadershipScope>>>,
     /// The lease whose notices are passed on to the task.
     listening: Mutex<Option<LeaseId>>,
 }
@@ -55,12 +55,12 @@ impl SharedCandidate {
         self.listening.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tenancy(&self) -> Option<Arc<LeadershipScope>> {
-        self.tenancy.read().unwrap_or_else(PoisonError::into_inner).clone()
+    fn scope(&self) -> Option<Arc<LeadershipScope>> {
+        self.scope.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn set_tenancy(&self, tenancy: Option<Arc<LeadershipScope>>) {
-        *self.tenancy.write().unwrap_or_else(PoisonError::into_inner) = tenancy;
+    fn set_scope(&self, scope: Option<Arc<LeadershipScope>>) {
+        *self.scope.write().unwrap_or_else(PoisonError::into_inner) = scope;
     }
 
     pub(super) fn is_leader(&self) -> bool {
@@ -68,16 +68,16 @@ impl SharedCandidate {
         if self.leases.inner.process.is_forked() {
             return false;
         }
-        let tenancy = self.tenancy.read().unwrap_or_else(PoisonError::into_inner);
-        tenancy.as_ref().is_some_and(|tenancy| tenancy.guard.is_held())
+        let scope = self.scope.read().unwrap_or_else(PoisonError::into_inner);
+        scope.as_ref().is_some_and(|scope| scope.guard.is_held())
     }
 
     pub(super) fn leadership(&self) -> Option<Term> {
         if self.leases.inner.process.is_forked() {
             return None;
         }
-        let tenancy = self.tenancy.read().unwrap_or_else(PoisonError::into_inner);
-        let guard = &tenancy.as_ref()?.guard;
+        let scope = self.scope.read().unwrap_or_else(PoisonError::into_inner);
+        let guard = &scope.as_ref()?.guard;
         let valid_for = guard.remaining();
         (!valid_for.is_zero()).then(|| Term::new(guard.fence(), valid_for))
     }
@@ -91,17 +91,17 @@ impl SharedCandidate {
         if inner.process.is_forked() || self.over.is_cancelled() {
             return;
         }
-        let tenancy = {
-            let tenancy = self.tenancy.read().unwrap_or_else(PoisonError::into_inner);
+        let scope = {
+            let scope = self.scope.read().unwrap_or_else(PoisonError::into_inner);
             // A body keeps the key until it is over; or the task is at work, and hears of it.
-            if tenancy.as_ref().is_some_and(|tenancy| Arc::strong_count(tenancy) > 1) {
+            if scope.as_ref().is_some_and(|scope| Arc::strong_count(scope) > 1) {
                 return;
             }
-            tenancy.clone()
+            scope.clone()
         };
-        if let Some(tenancy) = tenancy {
-            tenancy.guard.cell().belief.end();
-            tenancy.over.cancel();
+        if let Some(scope) = scope {
+            scope.guard.cell().belief.end();
+            scope.over.cancel();
         }
         let lease = *self.listening();
         if let Some(lease) = lease {
@@ -114,8 +114,8 @@ impl SharedCandidate {
     pub(super) fn cancelled(&self) -> Cancelled {
         let process = &self.leases.inner.process;
         // First: a thread of the parent's may have had the lock as it forked.
-        let tenancy = if process.is_forked() { None } else { self.tenancy() };
-        let over = tenancy.filter(|tenancy| tenancy.guard.is_held()).map(|tenancy| tenancy.over.clone());
+        let scope = if process.is_forked() { None } else { self.scope() };
+        let over = scope.filter(|scope| scope.guard.is_held()).map(|scope| scope.over.clone());
         let none = || {
             let over = CancellationToken::new();
             over.cancel();
@@ -140,7 +140,7 @@ pub(super) fn start(
         grace: plan.grace,
         status: watch::Sender::new(Status { standing, leader: None }),
         over: CancellationToken::new(),
-        tenancy: RwLock::new(None),
+        scope: RwLock::new(None),
         listening: Mutex::new(None),
     });
     let runner = CandidateRunner {
@@ -238,12 +238,12 @@ impl CandidateRunner {
             }
             CandidateRequest::Stop => self.input(Input::Stop),
             CandidateRequest::Body(reply) => {
-                let tenancy = self.shared.tenancy().filter(|tenancy| {
+                let scope = self.shared.scope().filter(|scope| {
                     let standing = self.machine.standing();
-                    standing == Standing::Leading && body::may_begin(&tenancy.guard, self.shared.grace)
+                    standing == Standing::Leading && body::may_begin(&scope.guard, self.shared.grace)
                 });
                 let permit =
-                    tenancy.zip(self.wishes.upgrade()).map(|(tenancy, wishes)| Permit::new(tenancy, wishes));
+                    scope.zip(self.wishes.upgrade()).map(|(scope, wishes)| Permit::new(scope, wishes));
                 if permit.is_some() {
                     self.input(Input::BodyBegan);
                 }
@@ -312,7 +312,7 @@ impl CandidateRunner {
 
     fn change(&mut self, change: Change) {
         let (key, holder) = (&self.shared.key, self.leases.holder());
-        let fence = self.shared.tenancy().map(|tenancy| display(tenancy.guard.fence()));
+        let fence = self.shared.scope().map(|scope| display(scope.guard.fence()));
         match change {
             Change::Elected { lease, fence } => {
                 tell!(
@@ -326,8 +326,8 @@ impl CandidateRunner {
                     info, name: "election.step_down", target: "tenure::election", %key, fence, %holder, reason = %cause,
                     "stepping down"
                 );
-                if let Some(tenancy) = self.shared.tenancy() {
-                    tenancy.stop.cancel();
+                if let Some(scope) = self.shared.scope() {
+                    scope.stop.cancel();
                 }
             }
             Change::Ended(cause) => {
@@ -393,17 +393,17 @@ impl CandidateRunner {
         };
         let stop = CancellationToken::new();
         let over = stop.child_token();
-        self.shared.set_tenancy(Some(Arc::new(LeadershipScope { guard, stop, over })));
+        self.shared.set_scope(Some(Arc::new(LeadershipScope { guard, stop, over })));
         self.leader = Some(leader);
     }
 
     /// Nobody here believes from now on, whoever still has the guard included.
     fn ended(&self) {
-        if let Some(tenancy) = self.shared.tenancy() {
-            tenancy.guard.cell().belief.end();
-            tenancy.over.cancel();
+        if let Some(scope) = self.shared.scope() {
+            scope.guard.cell().belief.end();
+            scope.over.cancel();
         }
-        self.shared.set_tenancy(None);
+        self.shared.set_scope(None);
     }
 }
 
@@ -414,16 +414,16 @@ impl Drop for CandidateRunner {
         if self.shared.over.is_cancelled() {
             return;
         }
-        let tenancy = self.shared.tenancy();
+        let scope = self.shared.scope();
         self.ended();
         let listening = *self.shared.listening();
         if let Some(lease) = listening {
             let inner = &self.leases.inner;
             inner.stop_listening(Some(lease));
             inner.forget(lease);
-            let has_bodies = tenancy.is_some_and(|tenancy| {
-                tenancy.stop.cancel();
-                Arc::into_inner(tenancy).is_none()
+            let has_bodies = scope.is_some_and(|scope| {
+                scope.stop.cancel();
+                Arc::into_inner(scope).is_none()
             });
             inner.send(if has_bodies { Command::Lapse(lease) } else { Command::Release(lease, None) });
         }
