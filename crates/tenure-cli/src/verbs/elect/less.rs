@@ -13,7 +13,7 @@ use crate::verbs::waiting::{CurrentHolder, told_by};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::Key;
-use tenure_less::{Candidate, CandidateStatus, EndCause, LeadershipTerm};
+use tenure_less::{Candidate, CandidateStatus, LeadershipTerm};
 
 /// Columns of the one who leads in a message: that is any text.
 const MOST_SHOWN: usize = 200;
@@ -45,16 +45,11 @@ impl ExclusiveLease for Elected {
         if self.term.is_held() {
             return None;
         }
-        let why = match self.term.ended().await {
-            Some(EndCause::Taken) => "the row is another's, was removed, or its deadline was set back",
-            Some(EndCause::Errors) => "too many renewals in a row have failed",
-            Some(EndCause::Deadline) => "no renewal was answered in time",
-            Some(EndCause::HiddenTime) => "the wall clock shows that time was hidden from this process",
-            Some(_) | None => "the term is over",
-        };
+        let cause = self.term.ended().await;
+        let why = cause.map_or_else(|| "the term is over".to_owned(), |cause| cause.to_string());
         let why = match self.term.trouble() {
             Some(error) => format!("{why}: {error}"),
-            None => why.to_owned(),
+            None => why,
         };
         Some(Lost { why, remedy: Some(Self::REMEDY) })
     }
