@@ -9,6 +9,7 @@ use crate::location::TableLocation;
 use aws_sdk_dynamodb::config::http::HttpResponse;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use std::error::Error;
+use std::fmt;
 use tenure_core::StoreError;
 use tenure_store::parts::Call;
 
@@ -18,12 +19,56 @@ where
     E: ProvideErrorMetadata + Error + Send + Sync + 'static,
 {
     let meaning = meaning(place, call, &error);
+    let code = error.as_service_error().map(|refusal| refusal.code().unwrap_or(NO_CODE).to_owned());
     // The words of the service are in it.
-    let is_plain = error.as_service_error().is_none_or(|refusal| refusal.code().is_some_and(is_plain));
-    match error.into_source() {
-        Ok(source) if is_plain => meaning.because(source),
-        _ => meaning,
+    let source = error.into_source().ok().filter(|_| code.as_deref().is_none_or(is_plain));
+    match (code.as_deref(), source) {
+        (Some(ACCESS_DENIED), Some(source)) => meaning.because(Denial::Access(source)),
+        (Some(code), _) if is_login(code) => meaning.because(Denial::Login),
+        (_, Some(source)) => meaning.because(source),
+        (_, None) => meaning,
     }
+}
+
+/// That the service refused whoever asked, and not what was asked for.
+#[derive(Debug)]
+enum Denial {
+    /// It did not take the credentials. Its own words may hold what was signed.
+    Login,
+    /// It took them, and the role lacks the right.
+    Access(Box<dyn Error + Send + Sync>),
+}
+
+impl fmt::Display for Denial {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Denial::Login => "the credentials were refused",
+            Denial::Access(_) => "the role lacks a right",
+        })
+    }
+}
+
+impl Error for Denial {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Denial::Login => None,
+            Denial::Access(source) => Some(&**source),
+        }
+    }
+}
+
+/// Whether the service did not take the credentials.
+pub(crate) fn is_turned_away(error: &StoreError) -> bool {
+    matches!(denial(error), Some(Denial::Login))
+}
+
+/// Whether the service refused for want of a right.
+pub(crate) fn is_denial(error: &StoreError) -> bool {
+    matches!(denial(error), Some(Denial::Access(_)))
+}
+
+fn denial(error: &StoreError) -> Option<&Denial> {
+    error.source()?.downcast_ref()
 }
 
 fn meaning<E>(place: &TableLocation, call: Call, error: &SdkError<E, HttpResponse>) -> StoreError
@@ -68,7 +113,7 @@ fn refused(
         | "LimitExceededException" => StoreError::unavailable(format!(
             "{place}: throttled ({code}); raise the table's capacity, or bill it on demand"
         )),
-        "AccessDeniedException" => StoreError::invalid(format!(
+        ACCESS_DENIED => StoreError::invalid(format!(
             "{place}: access denied; the role needs {} on this table ({said})",
             place.layout.actions
         )),
@@ -115,6 +160,21 @@ fn refused(
 /// What errors without a code of the service's have in its place.
 const NO_CODE: &str = "no code";
 
+/// What the service says to a role without the right.
+const ACCESS_DENIED: &str = "AccessDeniedException";
+
+/// Whether a code is about the credentials, or what was signed with them.
+fn is_login(code: &str) -> bool {
+    [
+        "UnrecognizedClientException",
+        "InvalidClientTokenId",
+        "MissingAuthenticationTokenException",
+        "InvalidSignatureException",
+        "IncompleteSignatureException",
+    ]
+    .contains(&code)
+}
+
 /// Whether the service's words with this code are for everybody: they can't hold what was signed, nor what nobody knows of yet.
 fn is_plain(code: &str) -> bool {
     [
@@ -123,7 +183,7 @@ fn is_plain(code: &str) -> bool {
         "ThrottlingException",
         "RequestLimitExceeded",
         "LimitExceededException",
-        "AccessDeniedException",
+        ACCESS_DENIED,
         "ItemCollectionSizeLimitExceededException",
         "TransactionConflictException",
         "TransactionInProgressException",
@@ -225,7 +285,6 @@ fn causes(error: &(dyn Error + 'static)) -> String {
 mod tests {
     //! Plan: what an established connection may end with, and what precedes a connection. That one was refused: `tests/faults.rs`.
     use super::*;
-    use std::fmt;
     use std::io::{self, ErrorKind};
 
     #[derive(Debug)]

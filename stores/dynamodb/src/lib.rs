@@ -70,6 +70,8 @@
 //!   an answer is `Unknown`, and is resolved by its nonce.
 //! - Requests that the network delivers twice, or late: each is conditional on what it found.
 //! - Throttling, failures and outages of the service: errors that pass, each with its remedy. A lease is lost in time, or kept.
+//! - Credentials or a right that were there before and are refused now: calls are `Unavailable`, which is told, and all goes on once they are there again.
+//!   What is refused from the beginning is `Invalid`.
 //! - Clocks: no two hosts' clocks are compared. If the service's own clock is set, ages are wrong for once; they are one of
 //!   two witnesses, and count for nothing alone. They can be switched off ([`DynamoConfig::attested_ages`]). The rates of the
 //!   service's clock and of a host's may each be off by 10 % ([`DynamoConfig::drift`]).

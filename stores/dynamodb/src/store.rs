@@ -16,6 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 use tenure_core::op::{Freshness, Listed, Outcome, Write};
 use tenure_core::{Clock, Fence, Key, Record, StoreError, Stored, Version};
+use tenure_store::parts::{Admission, Right};
 use tenure_store::{Capabilities, Changes, Expiry, Image, Inspection, Store};
 
 /// Records in one namespace of a DynamoDB table. Clones share their connections.
@@ -93,7 +94,9 @@ impl DynamoStore {
             released: ReleasedFences::default(),
             id,
             capabilities,
+            admission: Admission::default(),
         };
+        inner.admission.granted(Right::Login);
         Ok(DynamoStore { inner: Arc::new(inner) })
     }
 
@@ -124,8 +127,14 @@ impl DynamoStore {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn guard(&self, key: &Key, fence: Fence) -> Result<Vec<TransactWriteItem>, StoreError> {
-        guard::checks(&self.inner, key, fence).await
+        self.inner.judged(Right::Read, |_| true, guard::checks(&self.inner, key, fence).await)
     }
+}
+
+/// Whether an answer has anything: for nothing, nobody need have been asked.
+#[allow(clippy::ptr_arg, reason = "it is called with what was answered")]
+fn has_some<T>(answered: &Vec<T>) -> bool {
+    !answered.is_empty()
 }
 
 impl fmt::Debug for DynamoStore {
@@ -148,38 +157,50 @@ impl Store for DynamoStore {
     }
 
     async fn read(&self, key: &Key) -> Result<Option<Stored>, StoreError> {
-        read::one(&self.inner, key).await
+        self.inner.judged(Right::Read, |_| true, read::one(&self.inner, key).await)
     }
 
     async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
-        read::many(&self.inner, keys, freshness).await
+        self.inner.judged(Right::Read, has_some, read::many(&self.inner, keys, freshness).await)
     }
 
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
-        fix(&self.inner).await?;
-        write::one(&self.inner, &write).await
+        let written = async {
+            fix(&self.inner).await?;
+            write::one(&self.inner, &write).await
+        };
+        self.inner.judged(Right::Write, |_| true, written.await)
     }
 
     async fn write_many(&self, writes: Vec<Write>) -> Result<Vec<Outcome>, StoreError> {
         self.inner.capabilities.check_batch(writes.len())?;
-        fix(&self.inner).await?;
-        write::many(&self.inner, writes).await
+        let written = async {
+            fix(&self.inner).await?;
+            write::many(&self.inner, writes).await
+        };
+        self.inner.judged(Right::Write, has_some, written.await)
     }
 
     async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
-        list::list(&self.inner, prefix, after, limit).await
+        self.inner.judged(Right::Read, has_some, list::list(&self.inner, prefix, after, limit).await)
     }
 
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
-        write::remove(&self.inner, key, version).await
+        self.inner.judged(Right::Remove, |_| true, write::remove(&self.inner, key, version).await)
     }
 
     async fn image(&self, key: &Key) -> Result<Option<Image>, StoreError> {
-        mend::image(&self.inner, key).await
+        self.inner.judged(Right::Read, |_| true, mend::image(&self.inner, key).await)
     }
 
     async fn mend(&self, key: &Key, seen: &Image, instead: Option<Record>) -> Result<bool, StoreError> {
-        mend::mend(&self.inner, key, seen, instead.as_ref()).await
+        // The one is an update, the other a deletion.
+        let right = if instead.is_some() { Right::Write } else { Right::Remove };
+        self.inner.judged(
+            right,
+            |is_done| *is_done,
+            mend::mend(&self.inner, key, seen, instead.as_ref()).await,
+        )
     }
 
     fn changed(&self, _prefix: &str) -> Result<Changes, StoreError> {

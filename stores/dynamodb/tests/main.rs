@@ -6,3 +6,4 @@ mod faults;
 mod guard;
 mod opening;
 mod requests;
+mod rights;
