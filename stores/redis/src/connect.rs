@@ -1,9 +1,11 @@
 //! One connection: plain or over TLS, as the user that was named, to a server that may be used.
 
+use crate::attempts::{first_by, in_turn};
 use crate::config::{RedisConfig, ServerAddress};
 use crate::error::{Call, evicting, failed, not_connected, unanswered, unconnected};
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisError, Value};
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,7 +13,7 @@ use std::task::{Context, Poll};
 use tenure_core::StoreError;
 use tenure_store::parts::{Admission, Right, Silence, aside, tls_client};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -28,6 +30,8 @@ pub(crate) struct RedisConnector {
 /// A connection that many calls share; the server answers them in their order.
 pub(crate) struct ServerConnection {
     pub(crate) address: ServerAddress,
+    /// Which of the addresses of that name it goes to.
+    pub(crate) peer: SocketAddr,
     pub(crate) connection: MultiplexedConnection,
     /// Whether the server is one of a cluster.
     pub(crate) is_cluster: bool,
@@ -38,6 +42,13 @@ pub(crate) struct ServerConnection {
     pub(crate) silence: Silence,
     /// How many answers have come.
     answers: AtomicU64,
+}
+
+/// Why a server can't be used at one of the addresses of its name.
+struct AddressError {
+    /// Whether somebody takes connections there, and so has more to say than the others.
+    was_reached: bool,
+    error: StoreError,
 }
 
 impl Drop for ServerConnection {
@@ -91,10 +102,10 @@ impl RedisConnector {
         Ok(connector(Some(TlsConnector::from(Arc::new(client)))))
     }
 
-    /// A connection to a server that was examined, within the time for a call. Once the store is open, a server that refuses this user, or may not
-    /// be used, is one that an operator mends.
+    /// A connection to a server that was examined, within the time for a call, by the first address of its name that can be used. Once the store is
+    /// open, a server that refuses this user, or may not be used, is one that an operator mends.
     pub(crate) async fn line(&self, address: &ServerAddress) -> Result<ServerConnection, StoreError> {
-        match tokio::time::timeout(self.config.timeout, self.examined(address)).await {
+        match tokio::time::timeout(self.config.timeout, self.resolved(address)).await {
             Ok(line) => line.map_err(|error| self.admission.refused(Right::Login, error)),
             Err(_) => Err(self.silent(address)),
         }
@@ -105,15 +116,15 @@ impl RedisConnector {
         unconnected(&self.at(address), self.tls.is_some())
     }
 
-    /// A connection that receives what is published on a channel.
+    /// Another connection to the server of `line`, which receives what is published on a channel.
     pub(crate) async fn subscription(
         &self,
-        address: &ServerAddress,
+        line: &ServerConnection,
         channel: &str,
     ) -> Result<PubSub, StoreError> {
-        let at = self.at(address);
+        let at = self.at(&line.address);
         let subscribing = async {
-            let stream = self.stream(address).await?;
+            let stream = self.stream(&line.address, self.socket(&line.address, line.peer).await?).await?;
             let mut messages = PubSub::new(&self.login().await?, stream)
                 .await
                 .map_err(|error| not_connected(&at, &error))?;
@@ -146,22 +157,57 @@ impl RedisConnector {
         Ok(login)
     }
 
-    async fn stream(&self, address: &ServerAddress) -> Result<ServerStream, StoreError> {
+    async fn resolved(&self, address: &ServerAddress) -> Result<ServerConnection, StoreError> {
         self.config.check_plain(address)?;
-        let at = self.at(address);
-        let lost = |error: std::io::Error| not_connected(&at, &RedisError::from(error));
-        let stream = TcpStream::connect((address.host.as_str(), address.port)).await.map_err(lost)?;
+        let found = lookup_host((address.host.as_str(), address.port)).await;
+        self.first_of(address, found.map_err(|error| self.lost(address, error))?.collect()).await
+    }
+
+    /// By the first of these addresses at which a server can be used. A replica, or one that is silent, keeps nobody from the next.
+    async fn first_of(
+        &self,
+        address: &ServerAddress,
+        peers: Vec<SocketAddr>,
+    ) -> Result<ServerConnection, StoreError> {
+        let timeout = self.config.timeout;
+        let attempt = async |peer| {
+            let failed = |was_reached| move |error| AddressError { was_reached, error };
+            let socket = self.socket(address, peer).await.map_err(failed(false))?;
+            self.examined(address, socket).await.map_err(failed(true))
+        };
+        let found = first_by(in_turn(peers, timeout), timeout, |failure| failure.was_reached, attempt).await;
+        let nowhere = || StoreError::unavailable(format!("{}: the name has no address", self.at(address)));
+        found.map_err(|failure| failure.map_or_else(nowhere, |failure| failure.error))
+    }
+
+    /// What happened to a connection.
+    fn lost(&self, address: &ServerAddress, error: std::io::Error) -> StoreError {
+        not_connected(&self.at(address), &RedisError::from(error))
+    }
+
+    async fn socket(&self, address: &ServerAddress, peer: SocketAddr) -> Result<TcpStream, StoreError> {
+        TcpStream::connect(peer).await.map_err(|error| self.lost(address, error))
+    }
+
+    async fn stream(&self, address: &ServerAddress, stream: TcpStream) -> Result<ServerStream, StoreError> {
+        let lost = |error| self.lost(address, error);
         stream.set_nodelay(true).map_err(lost)?;
         let Some(tls) = &self.tls else { return Ok(ServerStream::Plain(stream)) };
         let name = ServerName::try_from(address.host.clone()).map_err(|error| {
+            let at = self.at(address);
             StoreError::invalid(format!("{at}: {error}; name a host that a certificate can name"))
         })?;
         Ok(ServerStream::Tls(Box::new(tls.connect(name, stream).await.map_err(lost)?)))
     }
 
-    async fn examined(&self, address: &ServerAddress) -> Result<ServerConnection, StoreError> {
+    async fn examined(
+        &self,
+        address: &ServerAddress,
+        socket: TcpStream,
+    ) -> Result<ServerConnection, StoreError> {
         let at = self.at(address);
-        let stream = self.stream(address).await?;
+        let peer = socket.peer_addr().map_err(|error| self.lost(address, error))?;
+        let stream = self.stream(address, socket).await?;
         // The time for a call is counted where it is made.
         let settings = AsyncConnectionConfig::new().set_connection_timeout(None).set_response_timeout(None);
         let (connection, driver) =
@@ -170,6 +216,7 @@ impl RedisConnector {
                 .map_err(|error| not_connected(&at, &error))?;
         let mut line = ServerConnection {
             address: address.clone(),
+            peer,
             connection,
             is_cluster: false,
             driver: tokio::spawn(driver),
@@ -294,6 +341,64 @@ impl AsyncWrite for ServerStream {
         match self.get_mut() {
             ServerStream::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             ServerStream::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: of a name's addresses, the first at which a server can be used is used: neither one that is silent nor a replica is; what a server said is
+    //! told, whichever address was tried first or last.
+    #![allow(clippy::unwrap_used, reason = "tests fail by panicking")]
+
+    use super::*;
+    use tenure_core::ErrorKind;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    /// As long as a busy machine may take.
+    const LONG: std::time::Duration = std::time::Duration::from_secs(30);
+
+    /// Takes connections. What has a role answers with that, and tells of no limit of its memory.
+    async fn server(role: Option<&'static str>) -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let peer = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                tokio::spawn(async move {
+                    let mut asked = [0; 4096];
+                    while let Ok(1..) = stream.read(&mut asked).await {
+                        let Some(role) = role else { continue };
+                        let info = "maxmemory:0\r\nmaxmemory_policy:noeviction";
+                        let answer = match asked.windows(5).any(|word| word == b"HELLO") {
+                            true => format!("*4\r\n+mode\r\n+standalone\r\n+role\r\n+{role}\r\n"),
+                            false => format!("${}\r\n{info}\r\n", info.len()),
+                        };
+                        asked = [0; 4096];
+                        stream.write_all(answer.as_bytes()).await.unwrap();
+                    }
+                });
+            }
+        });
+        peer
+    }
+
+    #[tokio::test]
+    async fn the_first_of_a_name_s_addresses_that_can_be_used_is_used() {
+        let config = RedisConfig::from_url("redis://localhost").unwrap().namespace("n").timeout(LONG);
+        let connector = RedisConnector::open(&config).await.unwrap();
+        let name = ServerAddress::parse("localhost:6379").unwrap();
+        let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let (silent, replica, primary) =
+            (server(None).await, server(Some("slave")).await, server(Some("master")).await);
+        let soon = connector.first_of(&name, vec![silent, nobody, replica, primary]);
+        let line = tokio::time::timeout(LONG / 2, soon).await.unwrap().ok().unwrap();
+        assert_eq!((line.peer, &line.address), (primary, &name));
+        for peers in [[nobody, replica], [replica, nobody]] {
+            let error = connector.first_of(&name, peers.to_vec()).await.err().unwrap();
+            let text = error.to_string();
+            assert!(error.kind() == ErrorKind::Unavailable && text.contains("read-only replica"), "{text}");
+            assert!(text.contains("localhost:6379"), "{text}");
         }
     }
 }

@@ -6,6 +6,7 @@
 mod confirm;
 mod search;
 
+use crate::attempts::HEAD_START;
 use crate::config::ServerAddress;
 use crate::connect::{RedisConnector, ServerConnection};
 use crate::error::{Call, failed, is_answer, is_read_only, is_turned_away, unanswered, unconnected};
@@ -15,7 +16,8 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{Cmd, ErrorKind, RedisError, ServerErrorKind, Value};
-use search::{HEAD_START, first_of};
+use search::first_of;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -153,13 +155,13 @@ impl ConnectionManager {
     }
 
     /// Whether calls go to this server, and it still takes writes. One that is demoted goes on to answer reads, so its connection is given up.
-    pub(crate) async fn goes_to(&self, address: &ServerAddress) -> bool {
+    pub(crate) async fn goes_to(&self, peer: SocketAddr) -> bool {
         let Some(line) = self.ready() else { return true };
         if self.connector.has_lost_role(&line).await {
             line.give_up();
             return false;
         }
-        line.address == *address
+        line.peer == peer
     }
 
     /// Begins to wait for something on the connection that there is.
@@ -169,10 +171,10 @@ impl ConnectionManager {
     }
 
     /// A connection that receives what is published on a channel, and its server.
-    pub(crate) async fn subscription(&self, channel: &str) -> Result<(PubSub, ServerAddress), StoreError> {
+    pub(crate) async fn subscription(&self, channel: &str) -> Result<(PubSub, SocketAddr), StoreError> {
         // Whoever answers calls is up, and what is published anywhere in a cluster is told everywhere.
-        let address = self.line().await?.address.clone();
-        Ok((self.connector.subscription(&address, channel).await?, address))
+        let line = self.line().await?;
+        Ok((self.connector.subscription(&line, channel).await?, line.peer))
     }
 
     /// The connection on which calls are sent. If there is none, one attempt serves all who wait, and goes on without them: a caller

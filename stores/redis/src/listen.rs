@@ -2,10 +2,10 @@
 //!
 //! Where nobody listens, nobody is subscribed: a message costs the server and each subscriber as much as a call does.
 
-use crate::config::ServerAddress;
 use crate::lines::ConnectionManager;
 use futures_util::StreamExt;
 use redis::aio::PubSub;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure_core::op::Hint;
@@ -70,7 +70,7 @@ async fn listen_on(lines: &ConnectionManager, channel: &str, subscribers: &Subsc
         if let Ok((messages, from)) = lines.subscription(channel).await {
             // What changed while nobody listened was not told.
             subscribers.tell(&Hint::Any);
-            receive(lines, &from, messages, subscribers).await;
+            receive(lines, from, messages, subscribers).await;
             pause = AGAIN.0;
         }
         if subscribers.are_any() {
@@ -82,12 +82,7 @@ async fn listen_on(lines: &ConnectionManager, channel: &str, subscribers: &Subsc
 
 /// Passes on what comes, until the connection ends, the server is silent when it is asked, or nobody listens any more. A server that was
 /// demoted may hear of nothing any more, and whoever only reads has no other sign of that.
-async fn receive(
-    lines: &ConnectionManager,
-    from: &ServerAddress,
-    messages: PubSub,
-    subscribers: &Subscribers,
-) {
+async fn receive(lines: &ConnectionManager, from: SocketAddr, messages: PubSub, subscribers: &Subscribers) {
     let (mut asking, mut messages) = messages.split();
     // Also where there is much to hear: a primary that was demoted may go on to pass messages on.
     let mut due = tokio::time::interval(QUIET);

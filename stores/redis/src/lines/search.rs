@@ -1,12 +1,11 @@
 //! To whom a connection is made: who has the namespace goes first.
 
 use super::{ConnectionManager, locked};
+use crate::attempts::{HEAD_START, Rank, first_by};
 use crate::config::ServerAddress;
 use crate::connect::{RedisConnector, ServerConnection, info_field};
 use crate::error::is_said;
-use futures_util::StreamExt;
 use futures_util::future::join_all;
-use futures_util::stream::FuturesUnordered;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,29 +13,19 @@ use std::time::Duration;
 use tenure_core::StoreError;
 use tokio::time::sleep;
 
-/// How long who is said to have the namespace is waited for alone. A server that is dead, or stopped, says nothing.
-pub(super) const HEAD_START: Duration = Duration::from_millis(250);
-
 /// How long to wait before another server is looked for again: at first, and at most while no call is answered.
 const SEARCH_AGAIN: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(3));
-
-/// Whom to try at the same time, and how long to wait for them before others are tried besides.
-#[derive(Debug, PartialEq, Eq)]
-struct Rank<'a> {
-    servers: Vec<&'a ServerAddress>,
-    patience: Duration,
-}
 
 /// In which order servers are tried.
 fn ranks<'a>(
     named: &'a [ServerAddress],
     owner: Option<&'a ServerAddress>,
     timeout: Duration,
-) -> [Rank<'a>; 2] {
+) -> [Rank<&'a ServerAddress>; 2] {
     let others = named.iter().filter(|server| owner != Some(*server));
     [
-        Rank { servers: owner.into_iter().collect(), patience: HEAD_START.min(timeout / 4) },
-        Rank { servers: others.collect(), patience: Duration::MAX },
+        Rank { members: owner.into_iter().collect(), patience: HEAD_START.min(timeout / 4) },
+        Rank { members: others.collect(), patience: Duration::MAX },
     ]
 }
 
@@ -45,7 +34,7 @@ pub(super) async fn first_of(
     connector: &RedisConnector,
     owner: Option<&ServerAddress>,
 ) -> Result<ServerConnection, StoreError> {
-    first_by(connector, ranks(&connector.config.hosts, owner, connector.config.timeout)).await
+    first_server(connector, ranks(&connector.config.hosts, owner, connector.config.timeout)).await
 }
 
 /// The same of those who are named, but for this one.
@@ -54,38 +43,17 @@ pub(super) async fn first_other(
     than: &ServerAddress,
 ) -> Result<ServerConnection, StoreError> {
     let others = connector.config.hosts.iter().filter(|server| *server != than);
-    first_by(connector, [Rank { servers: others.collect(), patience: Duration::MAX }]).await
+    first_server(connector, [Rank { members: others.collect(), patience: Duration::MAX }]).await
 }
 
-/// Each rank is tried once those before it have failed, or have had their time. What a server says of its refusal is told rather than that others
-/// can't be reached, and before whoever waits has given up.
-async fn first_by<const N: usize>(
+/// What a server says of its refusal is told rather than that others can't be reached.
+async fn first_server<const N: usize>(
     connector: &RedisConnector,
-    ranks: [Rank<'_>; N],
+    ranks: [Rank<&ServerAddress>; N],
 ) -> Result<ServerConnection, StoreError> {
-    let mut attempts = FuturesUnordered::new();
-    let mut failure: Option<StoreError> = None;
-    let mut late = std::pin::pin!(sleep(connector.config.timeout * 3 / 4));
-    for rank in ranks {
-        attempts.extend(rank.servers.into_iter().map(|server| connector.line(server)));
-        let mut others = std::pin::pin!(sleep(rank.patience));
-        loop {
-            tokio::select! {
-                done = attempts.next() => match done {
-                    Some(Ok(line)) => return Ok(line),
-                    Some(Err(error)) if !failure.as_ref().is_some_and(is_said) || is_said(&error) => {
-                        failure = Some(error);
-                    }
-                    Some(Err(_)) => {}
-                    None => break,
-                },
-                () = &mut others => break,
-                () = &mut late, if failure.as_ref().is_some_and(is_said) => break,
-            }
-        }
-    }
+    let found = first_by(ranks, connector.config.timeout, is_said, |server| connector.line(server)).await;
     // A URL names one server at least.
-    Err(failure.unwrap_or_else(|| StoreError::unavailable("no Redis server is named")))
+    found.map_err(|failure| failure.unwrap_or_else(|| StoreError::unavailable("no Redis server is named")))
 }
 
 /// How long to wait before another server is looked for again, after so many searches since a call was answered.
@@ -154,7 +122,7 @@ mod tests {
             (Some(&a), [vec![&a], vec![&b]]),
         ] {
             let found = ranks(&named, owner, timeout);
-            assert_eq!(found.map(|rank| rank.servers), order, "{owner:?}");
+            assert_eq!(found.map(|rank| rank.members), order, "{owner:?}");
         }
         let patience = |timeout| ranks(&named, None, timeout).map(|rank| rank.patience);
         assert_eq!(patience(timeout), [HEAD_START, Duration::MAX]);
