@@ -8,10 +8,11 @@ use futures_util::{FutureExt, TryFutureExt};
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::Error;
-use tokio_postgres::config::{Config, Host, LoadBalanceHosts};
+use tokio_postgres::config::{Config, Host, LoadBalanceHosts, TargetSessionAttrs};
 
 /// For how long one is waited for alone, at most: as long as a handshake with TLS and a password takes far away.
 const ALONE: Duration = Duration::from_millis(500);
@@ -31,9 +32,46 @@ where
     let by_address = |address| within(over.clone(), connect(address).map_err(Some));
     let by_host = |host| {
         let (by_address, found) = (&by_address, within(over.clone(), addresses(host).map(Ok)));
-        async move { first(found.await?.into_iter().map(by_address), alone).await }
+        async move { first_address(found.await?, alone, by_address).await }
     };
     first(hosts.into_iter().map(by_host), alone).await
+}
+
+/// By the first of a host's addresses. Of several, the one that takes writes is meant. Where none does, one that can be read is better than none.
+async fn first_address<T, F>(
+    found: Vec<Config>,
+    alone: Duration,
+    connect: impl Fn(Config) -> F,
+) -> Result<T, Option<Error>>
+where
+    F: Future<Output = Result<T, Option<Error>>>,
+{
+    let are_alike = |host: &Config| host.get_target_session_attrs() == TargetSessionAttrs::Any;
+    if found.len() <= 1 || !found.iter().all(are_alike) {
+        return first(found.into_iter().map(connect), alone).await;
+    }
+    let is_any_readable = AtomicBool::new(false);
+    let to_write = found.iter().map(|host| {
+        let mut host = host.clone();
+        host.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        connect(host).inspect_err(|error| {
+            is_any_readable.fetch_or(error.as_ref().is_some_and(is_read_only), Ordering::Relaxed);
+        })
+    });
+    match first(to_write, alone).await {
+        Err(_) if is_any_readable.load(Ordering::Relaxed) => {
+            first(found.into_iter().map(connect), alone).await
+        }
+        made => made,
+    }
+}
+
+/// Whether the driver left a server because that takes no writes. The system's errors have a number.
+fn is_read_only(error: &Error) -> bool {
+    let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<io::Error>());
+    cause.is_some_and(|cause| {
+        cause.kind() == io::ErrorKind::PermissionDenied && cause.raw_os_error().is_none()
+    })
 }
 
 /// What it comes to before all is over.
@@ -153,9 +191,12 @@ fn without_hosts(server: &Config) -> Config {
 #[cfg(test)]
 mod tests {
     //! Plan: each host is tried with all that the configuration says, and in its order; a refusal is followed at once, silence soon, also
-    //! that of one of a name's addresses; what was said is told rather than silence.
+    //! that of one of a name's addresses; of these, one that takes writes is used, and only without one a standby; what was said is told rather than silence.
     use super::*;
     use std::sync::Mutex;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+    use tokio_postgres::NoTls;
 
     const LONG: Duration = Duration::from_secs(30);
 
@@ -215,5 +256,57 @@ mod tests {
         let by_name = addresses(parsed("postgres://u@localhost:1/d")).await;
         let local = |host: &Config| host.get_hostaddrs().len() == 1 && host.get_hostaddrs()[0].is_loopback();
         assert!(!by_name.is_empty() && by_name.iter().all(local));
+    }
+
+    /// Lets everybody in, and says to each query whether it is read-only (`on`). As one of the addresses of a name.
+    async fn server(read_only: &'static str) -> Config {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let said = |kind: u8, body: &[u8]| {
+            let length = u32::try_from(body.len() + 4).unwrap().to_be_bytes();
+            [&[kind], &length[..], body].concat()
+        };
+        let (let_in, ready) = (said(b'R', &[0; 4]), said(b'Z', b"I"));
+        let column = b"\0\x01transaction_read_only\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0";
+        let value = [b"\0\x01\0\0\0", &[u8::try_from(read_only.len()).unwrap()][..], read_only.as_bytes()];
+        let answer = [said(b'T', column), said(b'D', &value.concat()), said(b'C', b"SHOW\0"), ready.clone()];
+        let (greeting, answer) = ([let_in, ready].concat(), answer.concat());
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let (greeting, answer, mut asked) = (greeting.clone(), answer.clone(), [0; 1024]);
+                tokio::spawn(async move {
+                    while let Ok(1..) = stream.read(&mut asked).await {
+                        let says = if asked[0] == b'Q' { &answer } else { &greeting };
+                        stream.write_all(says).await.unwrap();
+                    }
+                });
+            }
+        });
+        parsed(&format!("postgres://u@db:{port}/d?hostaddr=127.0.0.1&sslmode=disable"))
+    }
+
+    #[tokio::test]
+    async fn of_a_name_s_addresses_a_standby_is_used_only_where_none_takes_writes() {
+        let (standby, primary) = (server("on").await, server("off").await);
+        let connect = |host: Config| async move {
+            let _connection = host.connect(NoTls).await.map_err(Some)?;
+            Ok(host.get_ports()[0])
+        };
+        let port = |host: &Config| Some(host.get_ports()[0]);
+        for (found, used) in [
+            (vec![&standby, &primary], &primary),
+            (vec![&primary, &standby], &primary),
+            (vec![&standby, &standby], &standby),
+            (vec![&standby], &standby),
+        ] {
+            let found = found.into_iter().cloned().collect();
+            assert_eq!(first_address(found, LONG, connect).await.ok(), port(used));
+        }
+        let mut writes = standby.clone();
+        writes.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        assert!(
+            first_address(vec![writes.clone(), writes], LONG, connect).await.is_err(),
+            "it was asked for"
+        );
     }
 }

@@ -82,7 +82,8 @@
 //!   granted again, while its first holder believes. Fences protect: new ones start from the wall clock, and so are higher than those that
 //!   were lost. With `synchronous_commit = on` and a synchronous standby nothing is lost.
 //! - `synchronous_commit = off` or `fsync = off` on the server: a crash loses commits in the same way.
-//! - A replica can be read, not written: name the primary, or all hosts (`postgres://a,b/db`): the one that takes writes is used.
+//! - A replica can be read, not written: name the primary, or all hosts (`postgres://a,b/db`): the one that takes writes is used. So it is of a name's
+//!   addresses; where none of them takes writes, one that can be read is used.
 //!
 //! # A lease as a condition of your own transaction
 //!
