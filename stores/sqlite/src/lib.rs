@@ -42,6 +42,8 @@
 //!   open: calls are answered with `Unavailable` until the process restarts. What was granted before is believed up to its
 //!   deadline, as when a record is deleted by hand. Whoever only looks is told so, too. That another file's content was copied over it, in its place, can't be noticed:
 //!   its log is still the old one's. `sqlite3 leases.db '.restore copy.db'` goes by the log, and all have the copy from then on.
+//! - The file's texts must be UTF-8, as they are unless an application chose otherwise when it made the file (`PRAGMA encoding`): a file in UTF-16 is
+//!   refused.
 //! - The file must not be mounted by itself, as a container's volume of one file: its log and its locks are files beside it, which each container would
 //!   have for itself. On Linux such a file is refused; mount its directory.
 //! - A hostile process with write access to the file can do anything to it. One that can only read it, or a file beside it, can lock it, and so

@@ -73,6 +73,7 @@ pub(crate) fn open(place: &FileLocation, config: &SqliteConfig) -> Result<Opened
             place.path.display()
         )));
     }
+    check_encoding(place, &writer)?;
     if matches!(owner, FileOwner::Nobody) && !config.create {
         if place.side.exists() {
             // Somebody may be making its tables just now.
@@ -150,7 +151,10 @@ pub(crate) fn look(place: &FileLocation, config: &SqliteConfig) -> Result<Looked
         connected => (connected?, false),
     };
     match owner {
-        FileOwner::Tenure { id } => Ok(LookedAt { connection, id: format!("sqlite:{id}"), is_immutable }),
+        FileOwner::Tenure { id } => {
+            check_encoding(place, &connection)?;
+            Ok(LookedAt { connection, id: format!("sqlite:{id}"), is_immutable })
+        }
         FileOwner::Nobody | FileOwner::Other { .. } => Err(StoreError::foreign(format!(
             "{} has no tables of tenure's, and none can be made here: the file is read-only for this process",
             place.path.display()
@@ -248,6 +252,20 @@ fn owner_within(place: &FileLocation, connection: &Connection) -> Result<FileOwn
     }
     let id = "SELECT value FROM tenure_meta WHERE name = 'id'";
     Ok(FileOwner::Tenure { id: connection.query_row(id, [], |row| row.get(0)).map_err(failed)? })
+}
+
+/// In UTF-16, keys would have other lengths and another order, and the bytes of a key could not be compared with those of a row's.
+fn check_encoding(place: &FileLocation, connection: &Connection) -> Result<(), StoreError> {
+    let encoding: String = connection
+        .query_row("PRAGMA encoding", [], |row| row.get(0))
+        .map_err(|error| undone(&place.path, error))?;
+    if encoding == "UTF-8" {
+        return Ok(());
+    }
+    let at = place.path.display();
+    Err(StoreError::invalid(format!(
+        "{at}: its texts are {encoding}, and tenure's have to be UTF-8, which is for a whole file; name another file, or make this one anew          (sqlite3 {at} .dump | sqlite3 NEW)"
+    )))
 }
 
 fn use_wal(place: &FileLocation, connection: &Connection) -> Result<(), StoreError> {

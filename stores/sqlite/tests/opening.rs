@@ -1,7 +1,7 @@
 //! Opening files that can't be used: each has its own error, of the right kind, that names the path and a remedy, and
 //! leaves what it found as it was. And opening files that can.
 //!
-//! Plan: what is no file; what is read-only; what belongs to others; what several make at once, or another makes slowly; links; who may
+//! Plan: what is no file; what is read-only; what belongs to others; what is in another encoding; what several make at once, or another makes slowly; links; who may
 //! use the lock; a log that stays short.
 
 #![allow(
@@ -358,6 +358,35 @@ fn permissions_of_other_users_lock_files_stay() {
     drop(open(&path));
     let new = std::fs::metadata(&lock).unwrap();
     assert_eq!((mode(&lock), new.uid(), new.gid()), (0o660, 65534, 65533), "root's own");
+}
+
+/// An encoding is for a whole file, and whoever made it has chosen.
+#[test]
+fn a_file_whose_texts_are_utf_16_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let (good, path) = (directory.path().join("good.db"), directory.path().join("leases.db"));
+    let id = open(&good).id();
+    let application = rusqlite::Connection::open(&path).unwrap();
+    application.execute_batch("PRAGMA encoding = 'UTF-16le'; CREATE TABLE theirs (a)").unwrap();
+    let refused = |config: SqliteConfig| {
+        let error = refusal(config);
+        let text = error.to_string();
+        assert!(error.kind() == ErrorKind::Invalid && text.contains(path.to_str().unwrap()), "{text}");
+        assert!(text.contains("UTF-16le") && text.contains(".dump | sqlite3 NEW"), "{text}");
+    };
+    refused(SqliteConfig::new(&path).within_application(true));
+    let tables = "SELECT group_concat(name) FROM sqlite_schema";
+    let found: String = application.query_row(tables, [], |row| row.get(0)).unwrap();
+    assert_eq!(found, "theirs");
+    // An earlier version has made its tables there.
+    let good = rusqlite::Connection::open(&good).unwrap();
+    let made = "SELECT group_concat(sql, ';') FROM sqlite_schema WHERE name LIKE 'tenure%'";
+    let made: String = good.query_row(made, [], |row| row.get(0)).unwrap();
+    let id = id.trim_start_matches("sqlite:");
+    let named = format!("{made}; INSERT INTO tenure_meta VALUES ('schema', 1), ('id', '{id}')");
+    application.execute_batch(&named).unwrap();
+    refused(SqliteConfig::new(&path));
+    refused(SqliteConfig::new(&path).look(true));
 }
 
 #[test]
