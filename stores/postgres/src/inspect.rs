@@ -93,10 +93,14 @@ async fn add_server(lines: &Lines, found: &mut Inspection) -> Result<String, Sto
 
 /// What the promotion of a standby can take away.
 async fn add_standbys(lines: &Lines, commits: &str, found: &mut Inspection) -> Result<(), StoreError> {
-    // A standby may have the setting from its primary, and commits nothing.
-    let sql =
-        "SELECT CASE WHEN pg_is_in_recovery() THEN '' ELSE current_setting('synchronous_standby_names') END";
-    let named: String = get(&one(lines, sql).await?, 0)?;
+    let sql = "SELECT pg_is_in_recovery(), current_setting('synchronous_standby_names')";
+    let row = one(lines, sql).await?;
+    let (is_standby, named): (bool, String) = (get(&row, 0)?, get(&row, 1)?);
+    // It may have the setting from its primary, and commits nothing.
+    if is_standby {
+        found.note(FAILOVER, "a standby does not know what a failover can lose; ask the primary");
+        return Ok(());
+    }
     let sql = "SELECT coalesce(application_name, ''), sync_state, \
                (extract(epoch FROM coalesce(replay_lag, interval '0')) * 1000)::bigint FROM pg_stat_replication";
     let rows = lines.ask(Call::Read, sql, &[]).await?;

@@ -1,6 +1,6 @@
 //! A real standby, by streaming replication: read-only, then promoted though it has not heard all.
 //!
-//! Plan: a standby is read, and says to writers what it is; the primary says what a failover to it can lose. What waits for a standby that is gone is told. Of several hosts the primary is used, in whatever order they are named.
+//! Plan: a standby is read, and says to writers what it is; the primary says what a failover to it can lose, and it does not. What waits for a standby that is gone is told. Of several hosts the primary is used, in whatever order they are named.
 //! A lagging standby that is promoted has forgotten a tenure, so two may hold: failover loses what was not replicated. But its next
 //! fence is higher than the one that it never heard of, and who was forgotten loses. A password that was changed is read anew.
 
@@ -57,6 +57,9 @@ async fn a_standby_is_read_and_names_itself_to_writers() {
     let replica = PostgresStore::open(there).await.unwrap();
     assert_eq!(replica.read(&key).await.unwrap().unwrap().version, version);
     assert_eq!((replica.list("", None, 9).await.unwrap().len(), replica.id()), (1, primary.id()));
+    let told = replica.inspect().await;
+    let of_failover: Vec<_> = told.facts.iter().filter(|fact| fact.about == "failover").collect();
+    assert!(of_failover.len() == 1 && of_failover[0].text.contains("ask the primary"), "{told:?}");
     let error = replica.write(scribe.unchanged(&key, version, scribe.vacant(5))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("replica") && error.to_string().contains("primary"), "{error}");
