@@ -1,9 +1,9 @@
 //! Making connections, over TLS or not.
 
 use crate::config::{PostgresConfig, Prepare, Tls};
+use crate::connection::PostgresConnection;
 use crate::error::{not_connected, unreached};
 use crate::hosts::reach;
-use crate::lane::PostgresConnection;
 use crate::proof::Proof;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -46,7 +46,10 @@ impl PostgresConnector {
     }
 
     /// A new connection, at a place. Once the store is open, a server that refuses this user is one that an operator mends.
-    pub(crate) async fn lane(&self, at: ConnectionPlace) -> Result<Arc<PostgresConnection>, StoreError> {
+    pub(crate) async fn connection(
+        &self,
+        at: ConnectionPlace,
+    ) -> Result<Arc<PostgresConnection>, StoreError> {
         let (server, place) = (self.config.driver().await?, self.config.place());
         let connect = |host| {
             let at = at.clone();

@@ -103,12 +103,12 @@ mod cells;
 mod client;
 mod config;
 mod connect;
+mod connection;
 mod error;
 mod functions;
 mod guard;
 mod hosts;
 mod inspect;
-mod lane;
 mod lines;
 mod listen;
 mod mend;
@@ -123,8 +123,8 @@ mod write;
 /// For tables of other programs on the same server, which tenure shares with them: not for users.
 #[doc(hidden)]
 pub mod statements {
+    pub use crate::connection::Params;
     pub use crate::error::Call;
-    pub use crate::lane::Params;
     pub use crate::lines::Lines;
 }
 

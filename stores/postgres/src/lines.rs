@@ -2,8 +2,8 @@
 
 use crate::config::PostgresConfig;
 use crate::connect::{ConnectionPlace, PostgresConnector};
+use crate::connection::{Forms, Params, PostgresConnection};
 use crate::error::{Call, exhausted, failed, is_demoted, unanswered, unconnected};
-use crate::lane::{Forms, Params, PostgresConnection};
 use deadpool_postgres::{Object, Pool, PoolError, TimeoutType};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
@@ -56,10 +56,10 @@ impl Lines {
     /// `Invalid`: what is wrong with the configuration.
     pub fn open(config: &PostgresConfig) -> Result<Lines, StoreError> {
         config.check()?;
-        let lanes = Arc::new(OwnConnections::new(config)?);
-        let admission = Arc::clone(&lanes.connector.admission);
+        let own = Arc::new(OwnConnections::new(config)?);
+        let admission = Arc::clone(&own.connector.admission);
         Ok(Lines {
-            source: ConnectionSource::Own(lanes),
+            source: ConnectionSource::Own(own),
             place: config.place(),
             timeout: config.timeout,
             admission,
@@ -69,7 +69,7 @@ impl Lines {
     /// What speaks TLS on connections of its own.
     pub(crate) fn tls(&self) -> Option<MakeRustlsConnect> {
         match &self.source {
-            ConnectionSource::Own(lanes) => lanes.connector.tls.clone(),
+            ConnectionSource::Own(own) => own.connector.tls.clone(),
             ConnectionSource::Pool(_) => None,
         }
     }
@@ -110,8 +110,8 @@ impl Lines {
     /// # Errors
     /// As the store's own calls.
     pub async fn run(&self, sql: &str) -> Result<(), StoreError> {
-        if let ConnectionSource::Own(lanes) = &self.source {
-            return lanes.take(self).await?.lane.run(&self.place, self.timeout, sql).await;
+        if let ConnectionSource::Own(own) = &self.source {
+            return own.take(self).await?.connection.run(&self.place, self.timeout, sql).await;
         }
         let ran = self.borrowed(Call::Write, async |client| client.batch_execute(sql).await).await?;
         ran.map_err(|error| failed(&self.place, Call::Write, error))
@@ -123,13 +123,16 @@ impl Lines {
         sql: Forms<'_>,
         params: &Params<'_>,
     ) -> Result<Result<Vec<Row>, Error>, StoreError> {
-        if let ConnectionSource::Own(lanes) = &self.source {
-            let shared = lanes.take(self).await?;
-            let mut silence =
-                SilenceWatch { pulse: &lanes.pulse, sent: Some(lanes.pulse.next()), lane: &shared.lane };
-            let answer = shared.lane.ask(&self.place, self.timeout, call, sql, params).await;
+        if let ConnectionSource::Own(own) = &self.source {
+            let shared = own.take(self).await?;
+            let mut silence = SilenceWatch {
+                pulse: &own.pulse,
+                sent: Some(own.pulse.next()),
+                connection: &shared.connection,
+            };
+            let answer = shared.connection.ask(&self.place, self.timeout, call, sql, params).await;
             if answer.is_ok() {
-                shared.heard.store(lanes.pulse.next(), Ordering::SeqCst);
+                shared.heard.store(own.pulse.next(), Ordering::SeqCst);
                 silence.sent = None;
             }
             drop(silence);
@@ -171,7 +174,9 @@ impl Lines {
                 })?;
                 Ok(ExclusiveConnection::Pooled(Pooled(Some(Box::new(object)))))
             }
-            ConnectionSource::Own(lanes) => Ok(ExclusiveConnection::Alone(lanes.connector.lane(None).await?)),
+            ConnectionSource::Own(own) => {
+                Ok(ExclusiveConnection::Alone(own.connector.connection(None).await?))
+            }
         }
     }
 
@@ -272,13 +277,13 @@ struct SilenceWatch<'a> {
     pulse: &'a Pulse,
     /// When it was sent; none once it is answered.
     sent: Option<u64>,
-    lane: &'a PostgresConnection,
+    connection: &'a PostgresConnection,
 }
 
 impl Drop for SilenceWatch<'_> {
     fn drop(&mut self) {
         // Who goes away at once says nothing about the server.
-        if let Some(sent) = self.sent.filter(|_| self.lane.is_slow()) {
+        if let Some(sent) = self.sent.filter(|_| self.connection.is_slow()) {
             self.pulse.silent_since(sent);
         }
     }
@@ -289,7 +294,7 @@ type Attempt = Shared<BoxFuture<'static, Result<Arc<PostgresConnection>, StoreEr
 /// Room for one connection.
 #[derive(Default)]
 struct Slot {
-    lane: Option<Arc<PostgresConnection>>,
+    connection: Option<Arc<PostgresConnection>>,
     /// It is being made.
     attempt: Option<Attempt>,
     /// Each statement under way has a copy.
@@ -300,7 +305,7 @@ struct Slot {
 
 /// A connection, among whose users the caller counts for as long as this lives.
 struct SharedConnection {
-    lane: Arc<PostgresConnection>,
+    connection: Arc<PostgresConnection>,
     heard: Arc<AtomicU64>,
     _user: Arc<()>,
 }
@@ -325,15 +330,15 @@ impl OwnConnections {
             let Some(slot) = slots.iter_mut().min_by_key(|slot| slot.cost()) else {
                 return Err(lines.too_late());
             };
-            let found = slot.lane.clone().ok_or_else(|| slot.attempt(&self.connector, &self.places));
+            let found = slot.connection.clone().ok_or_else(|| slot.attempt(&self.connector, &self.places));
             (found, Arc::clone(&slot.users), Arc::clone(&slot.heard))
         };
         let attempt = match found {
-            Ok(lane) => return Ok(SharedConnection { lane, heard, _user: user }),
+            Ok(connection) => return Ok(SharedConnection { connection, heard, _user: user }),
             Err(attempt) => attempt,
         };
         match tokio::time::timeout(lines.timeout, attempt).await.map_err(|_| lines.too_late())? {
-            Ok(lane) => Ok(SharedConnection { lane, heard, _user: user }),
+            Ok(connection) => Ok(SharedConnection { connection, heard, _user: user }),
             Err(error) => self.busy().ok_or(error),
         }
     }
@@ -343,9 +348,9 @@ impl OwnConnections {
         let mut slots = self.lock();
         slots.iter_mut().for_each(|slot| slot.refresh(&self.pulse));
         let answering = slots.iter().filter(|slot| !slot.cost().0);
-        let connected = answering.filter_map(|slot| Some((slot, slot.lane.clone()?)));
-        let (slot, lane) = connected.min_by_key(|(slot, _)| slot.cost())?;
-        Some(SharedConnection { lane, heard: Arc::clone(&slot.heard), _user: Arc::clone(&slot.users) })
+        let connected = answering.filter_map(|slot| Some((slot, slot.connection.clone()?)));
+        let (slot, connection) = connected.min_by_key(|(slot, _)| slot.cost())?;
+        Some(SharedConnection { connection, heard: Arc::clone(&slot.heard), _user: Arc::clone(&slot.users) })
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Slot>> {
@@ -360,21 +365,21 @@ impl Slot {
     fn refresh(&mut self, pulse: &Pulse) {
         let is_idle = Arc::strong_count(&self.users) == 1;
         let is_doubtful = is_idle && self.heard.load(Ordering::SeqCst) < pulse.silent.load(Ordering::SeqCst);
-        if self.lane.as_ref().is_some_and(|lane| is_doubtful || !lane.is_usable()) {
+        if self.connection.as_ref().is_some_and(|connection| is_doubtful || !connection.is_usable()) {
             *self = Slot::default();
         }
         // All who waited for it may have gone before it ended: so it is asked, and not only looked at.
         if let Some(made) = self.attempt.as_ref().and_then(|attempt| attempt.clone().now_or_never()) {
             self.attempt = None;
-            self.lane = made.ok().filter(|lane| lane.is_usable());
+            self.connection = made.ok().filter(|connection| connection.is_usable());
             self.heard.store(pulse.next(), Ordering::SeqCst);
         }
     }
 
     /// How little it lends itself to one more statement.
     fn cost(&self) -> (bool, usize) {
-        let is_slow = self.lane.as_ref().is_some_and(|lane| lane.is_slow());
-        (is_slow, 2 * Arc::strong_count(&self.users) + usize::from(self.lane.is_none()))
+        let is_slow = self.connection.as_ref().is_some_and(|connection| connection.is_slow());
+        (is_slow, 2 * Arc::strong_count(&self.users) + usize::from(self.connection.is_none()))
     }
 
     /// The attempt that is under way, or a new one.
@@ -383,7 +388,7 @@ impl Slot {
         let begin = || {
             let attempt = tokio::spawn(async move {
                 let place = places.next().await.ok_or_else(|| connector.exhausted())?;
-                connector.lane(Some(place)).await
+                connector.connection(Some(place)).await
             });
             let settled = async move {
                 let broken = |error| StoreError::unavailable(format!("connecting was broken off: {error}"));
@@ -409,7 +414,7 @@ pub(crate) struct Pooled(Option<Box<Object>>);
 impl ExclusiveConnection {
     pub(crate) fn client(&self) -> Result<&Client, StoreError> {
         match self {
-            ExclusiveConnection::Alone(lane) => Ok(lane.client()),
+            ExclusiveConnection::Alone(connection) => Ok(connection.client()),
             ExclusiveConnection::Pooled(Pooled(object)) => {
                 let client = object.as_deref().map(|object| &***object);
                 client.ok_or_else(|| StoreError::unavailable("the connection is gone"))

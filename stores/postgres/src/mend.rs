@@ -1,8 +1,8 @@
 //! A row as it is, whatever is in it, and its removal on the word of a person.
 
 use crate::client::PostgresClient;
+use crate::connection::Params;
 use crate::error::Call;
-use crate::lane::Params;
 use crate::row::{fence_at, key_at, record_bytes, whole_record};
 use crate::write::StatementDraft;
 use tenure_core::op::{Expect, Write};

@@ -7,8 +7,8 @@ mod batch;
 
 use crate::cells::Composite;
 use crate::client::PostgresClient;
+use crate::connection::{Forms, Params};
 use crate::error::Call;
-use crate::lane::{Forms, Params};
 use crate::read;
 use crate::row::{Columns, digest, key_at, stored, version_bytes};
 use crate::sql::StatementForms;

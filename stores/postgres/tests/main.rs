@@ -7,13 +7,13 @@ mod silence;
 mod support;
 
 mod conformance;
+mod connections;
 mod cost;
 mod faults;
 mod fences;
 mod guard;
 mod hints;
 mod hosts;
-mod lanes;
 mod opening;
 mod pool;
 mod standby;

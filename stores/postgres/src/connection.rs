@@ -57,7 +57,7 @@ enum StatementUse {
 impl PostgresConnection {
     /// `keeps`: what is prepared is found again, as the caller says; with a `proof`, if the session shows it.
     pub(crate) fn start(client: Client, keeps: bool, proof: Option<Proof>) -> Arc<PostgresConnection> {
-        let lane = Arc::new(PostgresConnection {
+        let connection = Arc::new(PostgresConnection {
             client,
             keeps: AtomicBool::new(keeps),
             is_given_up: AtomicBool::new(false),
@@ -66,15 +66,15 @@ impl PostgresConnection {
             uses: Mutex::default(),
         });
         if let Some(proof) = proof {
-            let lane = Arc::clone(&lane);
+            let connection = Arc::clone(&connection);
             // The first statements don't wait for it.
             tokio::spawn(async move {
-                if proof.holds(&lane.client).await {
-                    lane.keeps.store(true, Ordering::SeqCst);
+                if proof.holds(&connection.client).await {
+                    connection.keeps.store(true, Ordering::SeqCst);
                 }
             });
         }
-        lane
+        connection
     }
 
     /// Whether statements can still be sent on it.
@@ -143,7 +143,7 @@ impl PostgresConnection {
         call: Call,
         statement: impl Future<Output = Result<T, Error>>,
     ) -> Result<Result<T, Error>, StoreError> {
-        let mut under_way = PendingStatement { lane: self, wait: Wait::default(), is_doubtful: None };
+        let mut under_way = PendingStatement { connection: self, wait: Wait::default(), is_doubtful: None };
         let be_slow = || self.is_slow.store(true, Ordering::SeqCst);
         let answer = under_way.wait.noting(PATIENCE.min(limit / 2), be_slow, statement);
         let answer = tokio::time::timeout(limit, answer).await.map_err(|_| unanswered(place, call))?;
@@ -210,7 +210,7 @@ fn is_forgotten(error: &Error) -> bool {
 
 /// A statement that waits for its answer.
 struct PendingStatement<'a> {
-    lane: &'a PostgresConnection,
+    connection: &'a PostgresConnection,
     wait: Wait,
     /// Whether what comes after it on its connection might not be answered, either, as its answer says; none before that.
     is_doubtful: Option<bool>,
@@ -218,12 +218,12 @@ struct PendingStatement<'a> {
 
 impl Drop for PendingStatement<'_> {
     fn drop(&mut self) {
-        let is_silent = self.is_doubtful.is_none() && self.lane.silence.caller_left(self.wait);
+        let is_silent = self.is_doubtful.is_none() && self.connection.silence.caller_left(self.wait);
         if is_silent {
-            self.lane.is_slow.store(true, Ordering::SeqCst);
+            self.connection.is_slow.store(true, Ordering::SeqCst);
         }
         if is_silent || self.is_doubtful == Some(true) {
-            self.lane.give_up();
+            self.connection.give_up();
         }
     }
 }
