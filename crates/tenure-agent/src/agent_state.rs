@@ -5,6 +5,7 @@ use crate::history::TenureHistory;
 use crate::lease_table::LeaseTable;
 use crate::metrics_server::Scrape;
 use crate::news::NewsFeed;
+use crate::page_room::PageRoom;
 use crate::problem::Problem;
 use crate::room::ConnectionRoom;
 use crate::sections::Sections;
@@ -28,6 +29,7 @@ pub(crate) struct AgentState {
     pub(crate) room: Arc<ConnectionRoom>,
     /// Of those among them that are kept for long.
     pub(crate) waits: Waits,
+    pub(crate) pages: PageRoom,
     pub(crate) scrape: Option<Scrape>,
     pub(crate) seizures: Seizures,
     sweeper: AbortHandle,
@@ -55,6 +57,7 @@ impl AgentState {
             sections,
             limits,
             waits: Waits::among(limits.connections, &room),
+            pages: PageRoom::new(),
             room,
             scrape,
             seizures,

@@ -144,7 +144,8 @@ impl Guest {
         const HEAD_BYTES: usize = 16 * 1024;
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(self.limits.patience));
-        let stream = DeliveringStream::new(Box::pin(stream), Arc::clone(self.peer.delivery()));
+        let delivery = Arc::clone(self.peer.delivery());
+        let stream = DeliveringStream::new(Box::pin(stream), delivery, self.limits.patience);
         let service = service_fn(move |request: hyper::Request<Incoming>| {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(Arc::clone(&self.peer));
@@ -195,7 +196,7 @@ async fn has_gone(socket: Option<ClientSocket>) {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: who sends no request, half of one, or takes nothing of what is sent to it, is cut off. Who shows no token makes room for others; who has shown one
+    //! Plan: who sends no request, half of one, or takes nothing of what is sent to it, or too little, is cut off. Who shows no token makes room for others; who has shown one
     //! never does, and is not kept out, also where there is room for few. A token is asked for before a body is read. Who sends no more has its answer.
     use super::*;
     use crate::access::{Access, Secret, guard};
@@ -249,6 +250,22 @@ mod tests {
         let mut said = Vec::new();
         client.read_to_end(&mut said).await.unwrap();
         assert!(said.starts_with(b"HTTP/1.1 200") && said.len() <= 1024, "{} bytes", said.len());
+    }
+
+    #[tokio::test]
+    async fn who_takes_a_little_now_and_then_is_cut_off_after_a_while() {
+        let (mut client, attended) = connection();
+        client.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+        // It always takes something in time.
+        let takes = async {
+            while client.read_u8().await.is_ok() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::select! {
+            ended = tokio::time::timeout(LONG, attended) => ended.unwrap().unwrap(),
+            () = takes => panic!("all was taken, a byte at a time"),
+        }
     }
 
     #[tokio::test]

@@ -79,6 +79,7 @@ mod metrics_server;
 mod named;
 mod news;
 mod openapi;
+mod page_room;
 mod peer;
 mod permit;
 mod posted;

@@ -3,6 +3,7 @@
 use crate::wire::millis;
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::io;
 use std::time::Duration;
 use tenure::fleet::{self, FleetKey, FleetName};
 use tenure::liveness::{Liveness, SessionLives, time_left};
@@ -11,6 +12,9 @@ use tenure::range::{self, is_section};
 use tenure::store::{Listed, Record, Stored};
 use tenure::{Fence, Key, Leases, Store, StoreError, Ttl, Value, Wall};
 use utoipa::ToSchema;
+
+/// A page that has so many bytes, or more, has no further record. Its client may take it slowly, and it is in memory until then.
+const MOST_BYTES: usize = 1 << 20;
 
 /// A page of records.
 #[derive(Debug, Serialize, ToSchema)]
@@ -152,8 +156,38 @@ pub(crate) async fn page(
     limit: usize,
 ) -> Result<RecordPage, StoreError> {
     let listed = leases.store().list(prefix, after, limit).await?;
-    let next = listed.last().filter(|_| listed.len() == limit).map(|last| last.key.as_str().to_owned());
-    Ok(RecordPage { leases: judged(leases, listed).await?, next })
+    let is_full = listed.len() == limit;
+    let mut rows = judged(leases, listed).await?;
+    let found = rows.len();
+    let mut left = MOST_BYTES;
+    let mut fits = |row: &RecordRow| {
+        let fits = left > 0;
+        left = left.saturating_sub(length(row));
+        fits
+    };
+    // The first one goes in, however long it is.
+    rows.truncate(rows.iter().take_while(|row| fits(row)).count());
+    let next = rows.last().filter(|_| is_full || rows.len() < found).map(|last| last.key.clone());
+    Ok(RecordPage { leases: rows, next })
+}
+
+/// How many bytes of JSON it is.
+fn length(row: &RecordRow) -> usize {
+    struct Counter(usize);
+    impl io::Write for Counter {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut counter = Counter(0);
+    // Nothing that it has can fail.
+    let _ = serde_json::to_writer(&mut counter, row);
+    counter.0
 }
 
 pub(crate) async fn one(leases: &Leases, key: &Key) -> Result<Option<RecordRow>, StoreError> {

@@ -109,6 +109,12 @@ impl Problem {
         Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many", message)
     }
 
+    pub(crate) fn too_many_pages(most: usize) -> Problem {
+        let message =
+            format!("{most} pages of records are on their way already, which is the limit; try again");
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many", message)
+    }
+
     pub(crate) fn too_many_wait(most: usize) -> Problem {
         let message = format!(
             "this agent's connections are in use, or {most} of them by requests that wait already, and the others are for those that do not; ask again later, without a wait, or an agent with a higher --max-connections"

@@ -7,6 +7,8 @@ mod description;
 #[cfg(test)]
 mod many_sections;
 #[cfg(test)]
+mod pages;
+#[cfg(test)]
 mod parted;
 #[cfg(test)]
 mod refused;

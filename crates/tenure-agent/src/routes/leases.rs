@@ -1,6 +1,7 @@
 //! Leases: get, keep, give back and list them.
 
 use super::LeaseRequest;
+use crate::access::AccessLevel;
 use crate::agent_state::AgentState;
 use crate::holding::{End, Holding};
 use crate::listing::{self, RecordPage};
@@ -95,13 +96,16 @@ pub(crate) async fn release(
     super::ended(&shared, &id, End::GivenBack).await
 }
 
-/// What the store has, whoever holds it: a page of records, in the order of their keys.
+/// What the store has, whoever holds it: a page of records, in the order of their keys. A page has fewer than `limit` where they would be more than 1 MiB.
 #[utoipa::path(
     get, path = "/v1/leases", tag = "leases", params(ListQuery),
-    responses((status = 200, description = "A page; `next` is there if there are more", body = RecordPage), (status = 400, description = "The request is wrong", body = Problem))
+    responses((status = 200, description = "A page; `next` is there if there are more", body = RecordPage), (status = 400, description = "The request is wrong", body = Problem),
+        (status = 429, description = "Many pages are on their way to clients; try again", body = Problem))
 )]
 pub(crate) async fn list(
     State(shared): State<Arc<AgentState>>,
+    Extension(peer): Extension<Arc<ClientIdentity>>,
+    Extension(role): Extension<AccessLevel>,
     asked: Result<Query<ListQuery>, QueryRejection>,
 ) -> Result<Json<RecordPage>, Problem> {
     const MOST: usize = 1000;
@@ -115,7 +119,9 @@ pub(crate) async fn list(
         Key::new(&asked.prefix)?;
     }
     let after = asked.after.map(Key::new).transpose()?;
+    let place = shared.pages.enter(role).await?;
     let mut page = listing::page(&shared.leases, &asked.prefix, after.as_ref(), limit).await?;
     shared.table.mark_held(&mut page.leases);
+    peer.delivery().keeps(place);
     Ok(Json(page))
 }
