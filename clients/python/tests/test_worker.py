@@ -148,6 +148,20 @@ class Exceptions(unittest.TestCase):
                 self.assertEqual(told, [f"/v1/units/1/{end}"])
                 self.assertEqual(repr(status) in "".join(logs.output), end == "failed")
 
+                async def main(address):
+                    until = asyncio.Event()
+
+                    async def body(unit):
+                        asyncio.get_running_loop().call_later(0.1, until.set)
+                        sys.exit(status)
+
+                    await tenure.AsyncClient(address).work("f", body, stop=until)
+
+                del told[:]
+                with self.agent(answer) as agent:
+                    asyncio.run(asyncio.wait_for(main(agent.address), LONG))
+                self.assertEqual(told, [f"/v1/units/1/{end}"])
+
     def test_a_forked_child_and_who_has_lost_it_write_no_checkpoint(self):
         asked = []
         with self.agent(lambda path: asked.append(path) or (204, {})) as agent:

@@ -92,7 +92,7 @@ fn a_lease_table_is_made_and_its_owners_and_what_is_no_lease_are_told() {
         service::ask(&table.endpoint, "PutItem", &json!({"TableName": beside, "Item": state}));
         let ran = table.doctor(&[]);
         let is_warned =
-            ran.out.contains("have agreed on CLIENT_VERSION_3X_WITH_ROLLBACK: their leader assigns");
+            ran.out.contains("have agreed on CLIENT_VERSION_3X_WITH_ROLLBACK: their leader assigns all leases by the workers' metrics, and workers of tenure have none. End these, or go back to 2.x");
         assert!(ran.code == code && is_warned == (code == 2), "{ran:?}");
     }
     let ran = table.doctor(&[]);

@@ -1,7 +1,7 @@
 //! Which commands `work` runs, and when, by the real binary on real files.
 //!
 //! Plan: parts of a unit's name and its number in the command; the order of runs; names of any bytes, lines that are none, several units in one; a list that
-//! goes on; a command that runs for too long; slots, pauses between starts, a load; a halt, at once, soon, and by a share; units that are lost together; what bad values
+//! goes on; a command that runs for too long; slots, pauses between starts, a load; a halt, at once, soon, and by a share; a long run after short ones; units that are lost together; what bad values
 //! are told, before anything is made.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 #![allow(clippy::disallowed_methods, reason = "real processes are measured by real time")]
@@ -290,4 +290,20 @@ fn a_share_of_failures_halts_it() {
     let script = "echo {} >> ran; n=$(wc -l < ran); [ $n -le 1 ]";
     let ran = bench.run(&[&base[..], &units, &["--", "sh", "-c", script]].concat());
     assert_eq!((ran.code, ran.json()["here"]["failures"].as_u64()), (1, Some(3)), "{ran:?}");
+}
+
+#[test]
+fn a_long_run_after_short_ones_keeps_no_other_unit_from_other_processes() {
+    let bench = Bench::new();
+    let script = "touch begun.$1; [ $1 != b ] || until [ -e go ]; do sleep 0.02; done; touch ended.$1";
+    let job = ["work", "--name", "j", "-p", "1", "a", "b", "c", "d", "e", "f", "--", "sh", "-c", script, "x"];
+    let first = bench.start(&job);
+    wait_until("the long run", || bench.path("begun.b").exists());
+    let second = bench.start(&job);
+    let has_run = |unit: &&str| bench.path(&format!("ended.{unit}")).exists();
+    wait_until("the others to be run", || ["c", "d", "e", "f"].iter().all(has_run));
+    bench.write("go", "");
+    for mut work in [first, second] {
+        assert_eq!(work.wait(), 0);
+    }
 }

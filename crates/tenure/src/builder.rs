@@ -155,7 +155,7 @@ impl LeasesBuilder {
     /// How long dropping the last handle may block its thread until what is held is given back, as where `main` ends without
     /// [`Leases::stop`]; half a second by default. It does not block where leases are renewed on a runtime of the caller's, nor on a
     /// runtime of one thread, or in a task of one with one worker, that the store may need to answer. What takes longer goes on as long as the
-    /// process does, and [a warning](crate#what-is-logged) tells of it.
+    /// process does, and [a warning](crate#what-is-logged) tells of it. What `spawn_blocking` runs counts as such a task.
     pub fn linger(mut self, longest: Duration) -> Self {
         self.linger = longest;
         self
@@ -188,7 +188,7 @@ impl LeasesBuilder {
     ///
     /// # Errors
     /// When a setting is out of range for this store, or the thread can't be started; with a clock of one's own, outside a tokio runtime; where
-    /// the runtime that leases are to be renewed on has no timers. There is no I/O.
+    /// the runtime that leases are to be renewed on has no timers. There is no I/O. Tokio tells that it has none by a panic, which a panic hook sees.
     pub fn start(self) -> Result<Leases, InvalidInput> {
         let prefixes = Arc::new(Prefixes::new(&self.prefixes)?);
         meters::begin(prefixes.all());

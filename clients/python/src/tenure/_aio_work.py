@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, AsyncIterator, Awaitable, Callable, Dict, Generic, Mapping, Optional, Set, Type, TypeVar
 
 from ._errors import AgentError, LeaseLost, Refused, may_pass
-from ._fleet import Pauses, Unit, Worker, goes_on_after, has_failed
+from ._fleet import Pauses, Unit, Worker, exit_counts, goes_on_after, has_failed
 from ._lease import Lease
 from ._once import Tick, runs_elsewhere
 from ._wanted import in_thread
@@ -238,7 +238,8 @@ class AsyncWorker:
 async def _attend(body: Body, unit: AsyncUnit) -> None:
     try:
         async with unit:
-            await body(unit)
+            with exit_counts():
+                await body(unit)
     except Exception:
         has_failed(unit._lease)
 

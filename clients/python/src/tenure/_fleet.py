@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import threading
@@ -257,15 +258,17 @@ def goes_on_after(error: AgentError, is_patient: bool) -> bool:
 def _attend(body: Callable[[Unit], Any], unit: Unit) -> None:
     try:
         with unit:
-            _run_to_end(body, unit)
+            with exit_counts():
+                body(unit)
     except Exception:
         has_failed(unit)
 
 
-def _run_to_end(body: Callable[[Unit], Any], unit: Unit) -> None:
-    """A body may be a script's `main`. `sys.exit` would end its thread in silence, so its status counts here as that of a program."""
+@contextlib.contextmanager
+def exit_counts() -> Iterator[None]:
+    """A body may be a script's `main`. `sys.exit` would end its thread in silence, or all of asyncio's program, so its status counts here as that of a program."""
     try:
-        body(unit)
+        yield
     except SystemExit as exit:
         if exit.code not in (None, 0):
             raise RuntimeError(f"the body has called sys.exit({exit.code!r})") from exit

@@ -142,8 +142,11 @@ async fn held(
     let release_end = {
         let mut release = pin!(tokio::time::timeout(plan.ttl, release));
         match signals.unless(release.as_mut()).await {
-            // Input has ended, and the first signal asks for no more than that has.
-            Err(_) if ended.is_ok() => signals.unless(release).await,
+            // Input has ended, and the first signal asks for no more than that has. A second one is obeyed at once.
+            Err(_) if ended.is_ok() => match signals.unless(release).await {
+                Err(failure) => return Err(Failure { is_urgent: true, ..failure }),
+                end => end,
+            },
             end => end,
         }
     };

@@ -127,7 +127,8 @@ fn is_of_leaders_that_assign(version: &str) -> bool {
 
 fn add_assigning_leader(version: &str, findings: &mut Findings) {
     let text = format!(
-        "the KCL's processes have agreed on {}: their leader assigns all leases by the workers' metrics, and workers of tenure have none. Have these          end, or go back to 2.x by AWS's migration tool",
+        "the KCL's processes have agreed on {}: their leader assigns all leases by the workers' metrics, and workers of tenure have none. End these, or \
+         go back to 2.x by AWS's migration tool",
         escaped(version)
     );
     findings.add(Grade::Warn, "leader", text);

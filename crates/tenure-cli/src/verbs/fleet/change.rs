@@ -22,9 +22,20 @@ pub(super) async fn add(url: &Url, typed: &args::FleetAddArgs) -> Result<u8, Fai
     }
     let fleet = super::open(url, &name, Missing::Create).await?;
     let given = units.len();
-    let created = patiently(async || fleet.create_all(units.clone()).await).await?;
+    let mut tries = 0;
+    let created = patiently(async || {
+        tries += 1;
+        fleet.create_all(units.clone()).await
+    });
+    let created = created.await.inspect_err(|_| {
+        if given > 1 {
+            output::note(format!("some may be added to fleet {name}; the same command adds the rest"));
+        }
+    })?;
     let rest = match given - created {
         0 => String::new(),
+        // A try that failed may have added some of them.
+        n if tries > 1 => format!("; {n} are there"),
         n => format!("; {n} there already, left as they are"),
     };
     output::note(format!("{} added to fleet {name}{rest}", count(created, "unit")));

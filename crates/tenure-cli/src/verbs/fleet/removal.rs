@@ -7,6 +7,8 @@ use crate::output;
 use crate::stores::patiently;
 use crate::stores::{Missing, Url};
 use crate::text::{count, escaped};
+use std::time::Duration;
+use tenure::clock::boottime;
 use tenure::fleet::Fleet;
 use tenure::{ErrorKind, StoreError};
 
@@ -27,13 +29,12 @@ pub(super) async fn rm(url: &Url, typed: &args::FleetRmArgs) -> Result<u8, Failu
     for (unit, error) in &damaged {
         output::note(format!("{}: {}", escaped(unit), escaped(&error.to_string())));
     }
-    if let Some(error) = failed {
+    if let Some((error, may_be_done)) = failed {
         let left = units.len() - removed - missing.len() - damaged.len();
-        let left = match error.kind() {
-            ErrorKind::Unknown => format!("1 may be removed or not, {} left as they are", left - 1),
-            _ => format!("{} left as they are", count(left, "unit")),
-        };
-        output::note(left);
+        output::note(match may_be_done {
+            true => format!("1 may be removed or not, {} left as they are", left - 1),
+            false => format!("{} left as they are", count(left, "unit")),
+        });
         return Err(error.into());
     }
     if let Err(error) = told {
@@ -70,14 +71,21 @@ struct Removal<'u> {
     missing: Vec<String>,
     /// Those that can't be read as units, and why.
     damaged: Vec<(&'u String, StoreError)>,
-    /// Why it ended before it was through.
-    failed: Option<StoreError>,
+    /// Why it ended before it was through, and whether the last one may be removed all the same.
+    failed: Option<(StoreError, bool)>,
 }
 
 impl<'u> Removal<'u> {
     async fn of(fleet: &Fleet, units: &'u [String]) -> Removal<'u> {
-        let mut removal = Removal::default();
+        /// Workers hear of what is removed within this time, whatever ends this command.
+        const TOLD_EVERY: Duration = Duration::from_millis(500);
+        let (mut removal, mut told) = (Removal::default(), None);
         for unit in units {
+            if removal.removed > 0 && told.is_none_or(|told| boottime() >= told + TOLD_EVERY) {
+                // What fails here is told in the end.
+                let _ = fleet.tell().await;
+                told = Some(boottime());
+            }
             let mut may_be_done = false;
             let removed = patiently(async || {
                 let removed = fleet.delete_untold(unit).await;
@@ -91,7 +99,7 @@ impl<'u> Removal<'u> {
                 // It says nothing of the others.
                 Err(error) if error.kind() == ErrorKind::Foreign => removal.damaged.push((unit, error)),
                 Err(error) => {
-                    removal.failed = Some(error);
+                    removal.failed = Some((error, may_be_done));
                     break;
                 }
             }
@@ -102,7 +110,8 @@ impl<'u> Removal<'u> {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: a unit whose removal was not answered counts as removed once it is gone; one that was never there does not, whatever failed before.
+    //! Plan: a unit whose removal was not answered counts as removed once it is gone, and may be removed where nothing more is heard; one that was
+    //! never there does not, whatever failed before.
     use super::*;
     use tenure::fleet::NewUnit;
     use tenure_store::{Fault, FaultyStore};
@@ -127,6 +136,22 @@ mod tests {
                 (removed, 1 - removed),
                 "{unit}: {removal:?}"
             );
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_removal_of_which_nothing_more_is_heard_may_be_done() {
+        for (fault, may_be) in [(Fault::LoseAnswer, true), (Fault::LoseRequest, true), (Fault::Refuse, false)]
+        {
+            let store = FaultyStore::new(tenure::memory());
+            let fleet = Fleet::new(store.clone(), "f").unwrap();
+            fleet.create_all(["a", "b"].map(NewUnit::named)).await.unwrap();
+            store.inject([vec![Fault::None, fault], vec![Fault::Refuse; 20]].concat());
+            let units = ["a", "b"].map(str::to_owned);
+            let removal = Removal::of(&fleet, &units).await;
+            let (error, may_be_done) = removal.failed.unwrap();
+            assert_eq!((removal.removed, error.kind()), (0, ErrorKind::Unavailable));
+            assert_eq!(may_be_done, may_be, "{fault:?}");
         }
     }
 }

@@ -2,15 +2,12 @@
 
 use super::unit::{Status, Unit};
 use crate::stores::pages::PAGE;
-use crate::text::{count, cut, date, escaped};
+use crate::text::{count, date, escaped};
 use crate::work::units::{hex_of, text_of};
 use serde_json::json;
 use std::collections::BTreeMap;
 use tenure::store::Freshness;
 use tenure::{Key, Metadata, Store, StoreError, Value, Wall};
-
-/// How many columns a unit's name has at the most, where people read it.
-const WIDEST: usize = 200;
 
 /// A unit that has failed, for good or until it is tried again, and why.
 #[derive(Debug, Default)]
@@ -91,8 +88,7 @@ impl Failed {
         let times = |n| count(usize::try_from(n).unwrap_or(usize::MAX), "attempt");
         parts.extend(self.attempts.map(times));
         parts.extend(self.reason.as_ref().map(|reason| escaped(reason)));
-        // A group of names may have 4,096 bytes, which nobody reads.
-        let unit = cut(&escaped(&text_of(&self.unit)), WIDEST);
+        let unit = escaped(&text_of(&self.unit));
         if parts.is_empty() { unit } else { format!("{unit}: {}", parts.join(", ")) }
     }
 }

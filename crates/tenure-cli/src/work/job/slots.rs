@@ -71,7 +71,12 @@ pub(crate) struct Slots {
     is_held: bool,
     /// Since when more is claimed than may be started soon.
     surplus_since: Option<Duration>,
+    /// Since when all slots are taken, and none has come free.
+    full_since: Option<Duration>,
 }
+
+/// How long what was claimed ahead waits for its start: others are to have it then.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// One slot that is taken.
 struct RunningUnit {
@@ -85,7 +90,16 @@ struct RunningUnit {
 impl Slots {
     pub(crate) fn new(n: usize, pacing: Pacing, setup: Setup) -> Slots {
         let (waiting, running) = (ClaimQueue::default(), BTreeMap::new());
-        Slots { n, setup: Arc::new(setup), pacing, waiting, running, is_held: false, surplus_since: None }
+        Slots {
+            n,
+            setup: Arc::new(setup),
+            pacing,
+            waiting,
+            running,
+            is_held: false,
+            surplus_since: None,
+            full_since: None,
+        }
     }
 
     pub(crate) fn policy(&self) -> &Policy {
@@ -121,6 +135,7 @@ impl Slots {
     /// A task's slot is free: it has ended, or nobody waits for it any more. What follows from that may be that nothing more is begun, so
     /// the next one is not begun here. Its number is returned.
     pub(crate) fn free(&mut self, key: &Key) -> Option<usize> {
+        self.full_since = None;
         self.running.remove(key).map(|running| running.slot)
     }
 
@@ -130,10 +145,14 @@ impl Slots {
         soon.saturating_sub(self.waiting.len() + claiming)
     }
 
-    /// Starts nothing from now on, or goes on to start. What was claimed ahead and can't be started soon, be it for that or for its pace, is
-    /// returned once that has been so for long enough: others are to have it.
+    /// Whether what runs takes long, however short other runs were: nothing is claimed ahead of it.
+    pub(crate) fn are_long_full(&self) -> bool {
+        self.full_since.is_some_and(|since| boottime().saturating_sub(since) > PATIENCE)
+    }
+
+    /// Starts nothing from now on, or goes on to start. What was claimed ahead and can't be started soon, be it for that, for its pace or for what runs,
+    /// is returned once that has been so for long enough.
     pub(crate) fn hold(&mut self, is_held: bool) -> Vec<UnitTask> {
-        const PATIENCE: Duration = Duration::from_secs(1);
         let now = boottime();
         self.is_held = is_held;
         let soon = self.pacing.soon(now, self.running.is_empty(), load_average);
@@ -141,7 +160,13 @@ impl Slots {
         let is_surplus = self.waiting.len() > may_start;
         self.surplus_since = is_surplus.then(|| self.surplus_since.unwrap_or(now));
         let is_long = self.surplus_since.is_some_and(|since| now.saturating_sub(since) > PATIENCE);
-        if is_long { self.waiting.drain_after(may_start) } else { Vec::new() }
+        if self.are_long_full() {
+            self.waiting.drain_after(0)
+        } else if is_long {
+            self.waiting.drain_after(may_start)
+        } else {
+            Vec::new()
+        }
     }
 
     /// Stops what runs.
@@ -204,6 +229,9 @@ impl Slots {
                 }
                 (setup.ended)(key, guard, ended, captured);
             });
+        }
+        if self.running.len() >= self.n {
+            self.full_since.get_or_insert_with(boottime);
         }
     }
 }

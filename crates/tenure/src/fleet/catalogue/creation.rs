@@ -6,6 +6,7 @@ use crate::error::AcquireError;
 use crate::fleet::view::NewUnit;
 use crate::leases::Leases;
 use std::sync::Arc;
+use std::time::Duration;
 use tenure_core::fleet::{Status, UnitSpec};
 use tenure_core::{Fence, Key, Record, StoreError, Stored, Ttl};
 use tenure_store::{Expect, Outcome, Store, StoreExt, Write};
@@ -53,20 +54,30 @@ impl Fleet {
     /// How many were not there yet, and whether workers have to hear of any of them.
     async fn create_each(&self, writes: Vec<Write>) -> Result<(usize, bool), StoreError> {
         let outcomes = self.store.write_all(writes.clone()).await?;
-        let (mut created, mut news) = (0, false);
+        let (mut created, mut news, mut held) = (0, false, None);
         for (write, outcome) in writes.into_iter().zip(outcomes) {
             let is_new = match outcome {
-                Outcome::Won { .. } => true,
+                Outcome::Won { .. } => Some(true),
                 Outcome::Lost(Some(standing)) => {
                     // Whoever made it may not have been able to tell, if nobody has it.
                     news |= standing.record.tenure.is_none() && is_open(&standing);
-                    self.create_anew(write, standing).await?
+                    let key = write.key.clone();
+                    let is_new = self.create_anew(write, standing).await?;
+                    if is_new.is_none() {
+                        held.get_or_insert(key);
+                    }
+                    is_new
                 }
-                Outcome::Lost(None) => false,
+                Outcome::Lost(None) => Some(false),
             };
-            created += usize::from(is_new);
+            created += usize::from(is_new == Some(true));
         }
-        Ok((created, news || created > 0))
+        match held {
+            Some(key) => Err(StoreError::unavailable(format!(
+                "{key} was deleted, and its worker has not let go of it yet; try again"
+            ))),
+            None => Ok((created, news || created > 0)),
+        }
     }
 
     fn creation(&self, unit: NewUnit) -> Result<Write, StoreError> {
@@ -79,31 +90,32 @@ impl Fleet {
         Ok(Write { key, expect: Expect::Absent, record })
     }
 
-    /// Over a deleted unit that nobody holds any more, whose fence goes on.
-    async fn create_anew(&self, mut write: Write, mut standing: Stored) -> Result<bool, StoreError> {
+    /// Over a deleted unit that nobody holds any more, whose fence goes on. None: somebody may.
+    async fn create_anew(&self, mut write: Write, mut standing: Stored) -> Result<Option<bool>, StoreError> {
         if !is_deleted(&standing)? {
-            return Ok(false);
+            return Ok(Some(false));
         }
         if let Some(tenure) = &standing.record.tenure {
             let ttl = tenure.ttl;
             self.vacate(&write.key, ttl, standing).await?;
             match self.store.read(&write.key).await? {
-                Some(vacated) if !is_deleted(&vacated)? => return Ok(false),
+                Some(vacated) if !is_deleted(&vacated)? => return Ok(Some(false)),
                 Some(vacated) if vacated.record.tenure.is_none() => standing = vacated,
-                _ => return Err(is_held(&write.key)),
+                _ => return Ok(None),
             }
         }
         write.expect = Expect::Unchanged(standing.version);
         write.record.fence = standing.record.fence.next(write.record.fence)?;
         write.record.nonce = self.nonce();
-        Ok(matches!(self.store.write(write).await?, Outcome::Won { .. }))
+        Ok(Some(matches!(self.store.write(write).await?, Outcome::Won { .. })))
     }
 
     /// Takes a deleted unit from a worker that has died or has lost its session, and gives it up. No plan names such a unit, so no worker does this.
     ///
     /// It is claimed as any lease is: whoever may still believe in it keeps it, and a silent session is ended before.
     async fn vacate(&self, key: &Key, ttl: Ttl, standing: Stored) -> Result<(), StoreError> {
-        let builder = Leases::builder(self.store().clone());
+        // Whoever gives this up waits for nothing.
+        let builder = Leases::builder(self.store().clone()).linger(Duration::ZERO);
         let builder = if self.has_own_clock { builder.clock(Arc::clone(&self.clock)) } else { builder };
         let leases = builder.start()?;
         let claimed = AcquireRequest::try_unit(&leases, key.clone(), ttl, standing).await;
@@ -113,9 +125,8 @@ impl Fleet {
                 guard.release().await;
                 Ok(())
             }
-            Err(AcquireError::Held(_) | AcquireError::Stopped) => Err(is_held(key)),
-            // It was removed meanwhile.
-            Err(AcquireError::Absent) => Ok(()),
+            // The record shows that, or that it was removed meanwhile.
+            Err(AcquireError::Held(_) | AcquireError::Stopped | AcquireError::Absent) => Ok(()),
             Err(AcquireError::Store(error)) => Err(error),
         };
         leases.stop().await;
@@ -126,10 +137,6 @@ impl Fleet {
 fn is_deleted(stored: &Stored) -> Result<bool, StoreError> {
     let (spec, _) = UnitSpec::parse(stored.record.metadata.clone())?;
     Ok(spec.status == Status::Deleted)
-}
-
-fn is_held(key: &Key) -> StoreError {
-    StoreError::unavailable(format!("{key} was deleted, and its worker has not let go of it yet; try again"))
 }
 
 fn is_open(stored: &Stored) -> bool {

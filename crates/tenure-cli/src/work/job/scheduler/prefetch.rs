@@ -52,9 +52,10 @@ impl Prefetch {
 }
 
 impl Scheduler {
-    /// Claims ahead of the slots. None where starts are delayed.
+    /// Claims ahead of the slots. None where starts are delayed, or have to wait for what runs.
     pub(super) fn ahead(&self) -> usize {
-        if self.plan.delay.is_zero() { self.prefetch.ahead(self.plan.slots) } else { 0 }
+        let is_none = !self.plan.delay.is_zero() || self.slots.are_long_full();
+        if is_none { 0 } else { self.prefetch.ahead(self.plan.slots) }
     }
 
     /// How many claims or results of short runs gather before they are sent: those that come to a store together share a transaction
