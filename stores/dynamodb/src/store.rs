@@ -161,7 +161,7 @@ impl Store for DynamoStore {
     }
 
     async fn read_many(&self, keys: &[Key], freshness: Freshness) -> Result<Vec<Listed>, StoreError> {
-        self.inner.judged(Right::Read, has_some, read::many(&self.inner, keys, freshness).await)
+        self.inner.judged(Right::ReadMany, has_some, read::many(&self.inner, keys, freshness).await)
     }
 
     async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
@@ -182,7 +182,7 @@ impl Store for DynamoStore {
     }
 
     async fn list(&self, prefix: &str, after: Option<&Key>, limit: usize) -> Result<Vec<Listed>, StoreError> {
-        self.inner.judged(Right::Read, has_some, list::list(&self.inner, prefix, after, limit).await)
+        self.inner.judged(Right::List, has_some, list::list(&self.inner, prefix, after, limit).await)
     }
 
     async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {

@@ -118,3 +118,17 @@ async fn a_right_that_is_taken_away_is_outlasted_and_one_that_was_never_there_is
     }
     assert_eq!(store.mend(&key("a"), &seen, Some(record)).await, Ok(true));
 }
+
+#[tokio::test]
+async fn each_way_to_read_is_a_right_of_its_own() {
+    for (action, place) in [("BatchGetItem", 3), ("Query", 4)] {
+        let service = Refusing::default();
+        service.refuse(&[action], "AccessDeniedException");
+        let store = service.open().await.unwrap();
+        let mut expected = [None; 5];
+        expected[place] = INVALID;
+        for _ in 0..2 {
+            assert_eq!(kinds(&store).await, expected, "{action}");
+        }
+    }
+}

@@ -17,11 +17,15 @@ pub enum Right {
     Write,
     /// To remove records, readable ones or not.
     Remove,
+    /// To read several records at once, where that is a right of its own.
+    ReadMany,
+    /// To list records, where that is a right of its own.
+    List,
 }
 
 /// The rights that a store has shown this process to have.
 #[derive(Debug, Default)]
-pub struct Admission([AtomicBool; 4]);
+pub struct Admission([AtomicBool; 6]);
 
 impl Admission {
     /// Notes that `right` is there. Who may write may read: a refused write shows what stands there.
