@@ -4,10 +4,9 @@ mod table;
 
 pub(crate) use table::{TextTable, cut, layout, table};
 
-use std::fmt::Write as _;
 use std::time::Duration;
 use tenure::Wall;
-use tenure_core::steers_terminals;
+use tenure_core::harmless;
 
 /// A span of time as typed: `500ms`, `30s`, `5m`, `1h30m`, `1d`, or a bare number of seconds.
 pub(crate) fn span(text: &str) -> Result<Duration, String> {
@@ -87,15 +86,7 @@ pub(crate) fn date(wall: Wall) -> String {
 
 /// `text` with control characters, also the invisible ones that reorder text, escaped.
 pub(crate) fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if steers_terminals(c) {
-            let _infallible = write!(out, "{}", c.escape_default());
-        } else {
-            out.push(c);
-        }
-    }
-    out
+    harmless(text).into_owned()
 }
 
 /// The same for lines: they end, and have tabs.

@@ -44,7 +44,7 @@ pub use values::record::{
     Ask, Attachment, Letter, MAILBOX, Occupant, Record, Sighting, Stored, Tenure, Times,
 };
 pub use values::service_clock::ServiceClock;
-pub use values::steering::steers_terminals;
+pub use values::steering::{harmless, steers_terminals};
 pub use values::time::host::{Host, MARKS, Mark};
 pub use values::time::{Clock, Drift, Now, Tick, Ttl, Wall};
 pub use values::{error, reserved, time};

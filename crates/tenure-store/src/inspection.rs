@@ -1,7 +1,7 @@
 //! What a store's server says of itself, as far as leases depend on it: for `tenure doctor`, and for people.
 
 use std::time::Duration;
-use tenure_core::Wall;
+use tenure_core::{Wall, harmless};
 
 /// How a fact bears on leases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,7 +25,7 @@ pub struct Fact {
     pub bearing: Bearing,
     /// What it is about, in a word or two.
     pub about: &'static str,
-    /// A sentence for people, with the remedy where there is one. Nothing secret is in it.
+    /// A sentence for people, with the remedy where there is one. Nothing secret is in it, and nothing that steers a terminal.
     pub text: String,
 }
 
@@ -75,13 +75,31 @@ impl Inspection {
         self.add(Bearing::Hazard, about, text);
     }
 
-    /// Adds a fact.
+    /// Adds a fact. What would steer a terminal is escaped in its text: servers' own words stand in it.
     pub fn add(&mut self, bearing: Bearing, about: &'static str, text: impl Into<String>) {
-        self.facts.push(Fact { bearing, about, text: text.into() });
+        self.facts.push(Fact { bearing, about, text: harmless(&text.into()).into_owned() });
     }
 
     /// The sentences of all hazards.
     pub fn hazards(&self) -> impl Iterator<Item = &str> {
         self.facts.iter().filter(|fact| fact.bearing == Bearing::Hazard).map(|fact| &*fact.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a server's words are in facts of each kind.
+    use super::*;
+
+    #[test]
+    fn a_server_s_words_in_a_fact_do_not_steer_a_terminal() {
+        let said = "7\u{1b}]0;pwn\u{7}\n\u{9b}2J\u{202e}";
+        let mut found = Inspection::default();
+        found.fine("server", said);
+        found.note("server", said);
+        found.hazard("server", said);
+        for fact in &found.facts {
+            assert_eq!(fact.text, "7\\u{1b}]0;pwn\\u{7}\\n\\u{9b}2J\\u{202e}", "{:?}", fact.bearing);
+        }
     }
 }

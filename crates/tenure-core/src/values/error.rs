@@ -1,6 +1,7 @@
 //! Errors at the boundary to a store, sorted by what the caller must do about them.
 
-use crate::values::steering::steers_terminals;
+use crate::values::steering::harmless;
+use std::borrow::Cow;
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
@@ -66,7 +67,12 @@ impl StoreError {
     /// An error of `kind` with a text that names what failed and, where there is one, the remedy. What would steer a terminal is escaped in it: servers'
     /// own words and the names of others stand in such texts, which end on terminals, in logs and in answers.
     pub fn new(kind: ErrorKind, text: impl Into<Arc<str>>) -> Self {
-        StoreError { kind, text: harmless(text.into()), source: None }
+        let text: Arc<str> = text.into();
+        let text = match harmless(&text) {
+            Cow::Borrowed(_) => text,
+            Cow::Owned(escaped) => escaped.into(),
+        };
+        StoreError { kind, text, source: None }
     }
 
     /// The same with the error that it came from, for those who look at [`source`](std::error::Error::source). The text says it already.
@@ -125,18 +131,6 @@ impl StoreError {
     pub fn is_passing(&self) -> bool {
         matches!(self.kind, ErrorKind::Unavailable | ErrorKind::Unknown)
     }
-}
-
-/// A text in one line, in which nothing steers a terminal.
-fn harmless(text: Arc<str>) -> Arc<str> {
-    if !text.contains(steers_terminals) {
-        return text;
-    }
-    let mut out = String::with_capacity(text.len() + 16);
-    for c in text.chars() {
-        if steers_terminals(c) { out.extend(c.escape_default()) } else { out.push(c) }
-    }
-    out.into()
 }
 
 impl fmt::Display for StoreError {
