@@ -54,7 +54,8 @@ pub(crate) struct ServeArgs {
 /// Ask whether the lease agent of this host is ready, for probes.
 ///
 /// The status is 0 if the agent and its store answer. It is 69 if one of them does not, or if the agent is being stopped. One question is asked, by the
-/// agent's Unix socket. At an address of the network any client of HTTP asks the same: /readyz, with a token.
+/// agent's Unix socket. At an address of the network any client of HTTP asks the same: /readyz, with a token. In /tmp, only an agent of this user or of
+/// root is believed.
 #[derive(Debug, Parser)]
 pub(crate) struct ReadyArgs {
     /// Where the agent listens: unix:PATH [default: as `serve` listens]

@@ -78,6 +78,11 @@ impl args::serve::ReadyArgs {
     }
 }
 
+/// Whether it is where an agent listens if nothing is said, and the system has no directory for this user alone.
+pub(crate) fn is_in_tmp(socket: &Path) -> bool {
+    socket == default_socket(None, rustix::process::geteuid().as_raw())
+}
+
 /// Where an agent listens if nothing is said.
 fn socket() -> PathBuf {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty());

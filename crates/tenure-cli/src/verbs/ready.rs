@@ -1,8 +1,10 @@
 //! `tenure ready`: one question to an agent, as probes ask it.
 
 use crate::args::serve::ReadyArgs;
+use crate::config::serve::is_in_tmp;
 use crate::exit::{self, Failure};
 use crate::text::escaped;
+use nix::unistd::{Uid, geteuid};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -19,21 +21,49 @@ pub(crate) fn ready(typed: &ReadyArgs) -> Result<u8, Failure> {
     let place = escaped(&socket.to_string_lossy());
     let failed =
         |why: &str| Failure::new(exit::UNAVAILABLE, format!("the agent at {place} is not ready: {why}"));
-    let answer = asked(&socket).map_err(|error| failed(&error.to_string()))?;
+    let user = is_in_tmp(&socket).then(geteuid);
+    let answer = asked(&socket, user).map_err(|error| failed(&error.to_string()))?;
     if status(&answer) == Some("200") {
         return Ok(exit::OK);
     }
     Err(failed(&reason(&answer)))
 }
 
-fn asked(socket: &Path) -> std::io::Result<String> {
+/// Asks whoever listens there; where a user is named, only that one's agent or root's.
+fn asked(socket: &Path, user: Option<Uid>) -> std::io::Result<String> {
     let mut stream = UnixStream::connect(socket)?;
+    if let Some(user) = user {
+        check_listener(&stream, user)?;
+    }
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     stream.write_all(QUESTION)?;
     let mut answer = Vec::new();
     stream.take(MOST).read_to_end(&mut answer)?;
     Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// In /tmp another user may have come first, and would answer in the agent's place.
+fn check_listener(stream: &UnixStream, user: Uid) -> std::io::Result<()> {
+    let listener = listener(stream)?;
+    if listener == user || listener.is_root() {
+        return Ok(());
+    }
+    Err(std::io::Error::other(format!(
+        "the user with the id {listener} listens there; set XDG_RUNTIME_DIR, or name the agent by its address"
+    )))
+}
+
+/// The user of the process that listens at the other end.
+#[cfg(target_os = "linux")]
+fn listener(stream: &UnixStream) -> nix::Result<Uid> {
+    use nix::sys::socket::{getsockopt, sockopt};
+    Ok(Uid::from_raw(getsockopt(stream, sockopt::PeerCredentials)?.uid()))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn listener(stream: &UnixStream) -> nix::Result<Uid> {
+    nix::unistd::getpeereid(stream).map(|(user, _)| user)
 }
 
 fn status(answer: &str) -> Option<&str> {
@@ -51,8 +81,49 @@ fn reason(answer: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: answers of an agent, of something else, and none. That it is asked is a test of real agents.
+    //! Plan: answers of an agent, of something else, and none; a listener of another user. That it is asked is a test of real agents.
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use std::process::{Command, Stdio};
+
+    /// Answers as an agent at a socket that it makes as this user, and tells once it listens.
+    const LISTENER: &str = "import os, socket, sys
+os.setuid(int(sys.argv[2]))
+with socket.socket(socket.AF_UNIX) as own:
+    own.bind(sys.argv[1])
+    own.listen()
+    print(flush=True)
+    while True:
+        with own.accept()[0] as asked:
+            if asked.recv(1024):
+                asked.sendall(b'HTTP/1.1 200 OK')
+";
+
+    #[test]
+    fn where_another_user_may_have_come_first_only_an_own_agent_or_root_s_is_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
+        let socket = folder.path().join("agent.sock");
+        // Where this runs as root, somebody else listens; and elsewhere this is somebody else for the moment.
+        let (listener, other) = match geteuid().as_raw() {
+            0 => (65_534, 0),
+            own => (own, own + 1),
+        };
+        let mut command = Command::new("python3");
+        command.args(["-c", LISTENER]).arg(&socket).arg(listener.to_string()).stdout(Stdio::piped());
+        let mut running = command.spawn().unwrap();
+        running.stdout.take().unwrap().read_exact(&mut [0]).unwrap();
+        let refused = asked(&socket, Some(Uid::from_raw(other))).map_err(|error| error.to_string());
+        let believed = [Some(Uid::from_raw(listener)), None].map(|user| asked(&socket, user));
+        running.kill().unwrap();
+        running.wait().unwrap();
+        let says = format!("the user with the id {listener} listens there; ");
+        assert!(refused.as_ref().is_err_and(|error| error.starts_with(&says)), "{refused:?}");
+        assert!(
+            believed.iter().flatten().filter_map(|answer| status(answer)).eq(["200", "200"]),
+            "{believed:?}"
+        );
+    }
 
     #[test]
     fn an_answer_is_read_whoever_gives_it() {
