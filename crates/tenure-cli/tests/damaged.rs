@@ -112,6 +112,24 @@ fn every_kind_of_record_has_this_way_out() {
     }
 }
 
+/// A pipe shows what a terminal would get.
+#[test]
+fn what_is_removed_does_not_steer_a_terminal() {
+    let bench = Bench::new();
+    let key = "it's\u{1b}]0;pwn\u{7}\u{9b}2J\u{202e}rev";
+    assert_eq!(bench.run(&["run", key, "--", "true"]).code, 0);
+    bench.sql("UPDATE tenure_record SET record = substr(record, 1, 9)");
+    let removed = bench.run(&["rm", "--damaged", key, "--yes"]);
+    assert_eq!(removed.code, 0, "{removed:?}");
+    for text in [&removed.out, &removed.err] {
+        let bad = text.chars().find(|c| *c != '\n' && tenure_core::steers_terminals(*c));
+        assert_eq!(bad, None, "{removed:?}");
+    }
+    assert_eq!(bench.run(&["show", key]).code, 66);
+    bench.sql(&removed.out);
+    assert_eq!(bench.run(&["show", key]).code, 65, "it is back as it was");
+}
+
 #[test]
 fn what_is_not_damaged_is_refused() {
     let bench = Bench::new();

@@ -135,10 +135,9 @@ impl<'c> RowStatements<'c> {
 pub(crate) fn image(connection: &Connection, key: &Key) -> rusqlite::Result<Option<Image>> {
     const MOST: usize = Image::MOST_COPIED;
     let literal = |column: &str| {
-        // SQLite's own quotes end at a NUL, which a key may have. Those around a session's key would hold whatever bytes are there by now, which need
-        // not be text. The row's own key is.
-        let is_odd =
-            if column == "ride_key" { "true".to_owned() } else { format!("instr({column}, char(0))") };
+        // SQLite's own quotes end at a NUL, which a key may have, and what is printed by them may steer a terminal. Those around any other text would
+        // hold whatever bytes are there by now, which need not be text. The row's own key is.
+        let is_odd = if column == "key" { "(key GLOB '*[^ -~]*' OR instr(key, char(0)))" } else { "true" };
         format!(
             "CASE WHEN coalesce(octet_length({column}), 0) > {MOST} \
              THEN iif(typeof({column}) = 'text', 'CAST(zeroblob(' || octet_length({column}) || ') AS TEXT)', \
