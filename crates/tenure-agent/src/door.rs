@@ -5,7 +5,7 @@ use crate::config::Address;
 use crate::directory::open_to_others;
 use std::fs::File;
 use std::net::SocketAddr;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use tokio::net::{TcpListener, UnixListener};
 
@@ -132,7 +132,7 @@ fn unix(path: &Path) -> Result<AgentListener, ServeError> {
     }
     let mut side = path.as_os_str().to_owned();
     side.push(".lock");
-    let lock = File::options().create(true).append(true).open(&side).map_err(named)?;
+    let lock = private_file(side.as_ref()).map_err(named)?;
     lock.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(named)?;
     if lock.try_lock().is_err() {
         return Err(ServeError::Taken(path.display().to_string()));
@@ -147,4 +147,22 @@ fn unix(path: &Path) -> Result<AgentListener, ServeError> {
     let listener = UnixListener::bind(path);
     rustix::process::umask(former);
     Ok(AgentListener::Unix { listener: listener.map_err(named)?, path: path.to_owned(), _lock: lock })
+}
+
+/// The file, which is made if it is missing. Whoever could open it in its first moment could lock it, and keep the agent away.
+fn private_file(path: &Path) -> std::io::Result<File> {
+    File::options().create(true).append(true).mode(0o600).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: the lock's mode as it is made, before it is set. What listens, and where it may not, are tests of the command line.
+    use super::*;
+
+    #[test]
+    fn the_lock_is_its_user_s_alone_from_its_first_moment_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let lock = private_file(&directory.path().join("agent.sock.lock")).unwrap();
+        assert_eq!(lock.metadata().unwrap().permissions().mode() & 0o077, 0);
+    }
 }
