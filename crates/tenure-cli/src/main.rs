@@ -21,6 +21,7 @@ mod verbs;
 mod work;
 
 use args::{Args, RunVerb, Verb};
+use clap::error::ContextValue;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Subcommand};
 use exit::Failure;
@@ -29,6 +30,7 @@ use settings::{Chosen, NAMESPACE_VARIABLE, STORE_VARIABLE, SettingSource, Settin
 use std::panic::AssertUnwindSafe;
 use std::process::ExitCode;
 use stores::Url;
+use tenure_core::steers_terminals;
 use text::escaped;
 
 fn main() -> ExitCode {
@@ -73,6 +75,8 @@ fn tell_of(error: &clap::Error) -> u8 {
     if error.use_stderr() {
         if wants_json() {
             output::fail(exit::USAGE, error.render().to_string().trim_end());
+        } else if steers(error) {
+            output::plain(&error.render().to_string());
         } else {
             // It has nowhere else to go if this can't be written.
             let _unread = error.print();
@@ -89,6 +93,16 @@ fn tell_of(error: &clap::Error) -> u8 {
         },
         |()| exit::OK,
     )
+}
+
+/// Whether what was typed, as the error shows it, would steer a terminal.
+fn steers(error: &clap::Error) -> bool {
+    let steers = |text: &String| text.contains(steers_terminals);
+    error.context().any(|(_, shown)| match shown {
+        ContextValue::String(text) => steers(text),
+        ContextValue::Strings(texts) => texts.iter().any(steers),
+        _ => false,
+    })
 }
 
 /// Takes arguments, and does nothing if they are not those that it knows.

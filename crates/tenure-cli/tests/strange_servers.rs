@@ -12,6 +12,9 @@ use tenure_core::steers_terminals;
 /// It changes a colour, a title and the direction of what follows, and begins a line.
 const EVIL: &str = "\u{1b}[31mEVIL\u{1b}]0;pwn\u{7}\u{9b}2J\u{202e}rev";
 
+/// The same as an option.
+const EVIL_OPTION: &str = "--opt\u{1b}[31m\u{9b}2J\u{202e}rev";
+
 /// Answers every connection, for as long as the test lives.
 fn server(answer: impl Fn(&mut TcpStream, &[u8]) -> std::io::Result<()> + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -104,6 +107,17 @@ fn the_user_s_own_words_do_not_steer_a_terminal_either() {
         Ran::of(bench.tenure(&["ls"]).env("TENURE_STORE", "postgres://\u{1b}[31mhost/d").output().unwrap());
     assert!(host.code != 0 && !host.err.is_empty(), "{host:?}");
     is_harmless(&host, 1);
+    for arguments in [
+        &["show", EVIL_OPTION][..],
+        &[EVIL],
+        &["show", "k", EVIL],
+        &["run", "k", "--ttl", EVIL, "--", "true"],
+        &["completions", EVIL],
+    ] {
+        let refused = bench.run(arguments);
+        assert!(refused.code == 64 && refused.err.contains("u{202e}rev"), "{refused:?}");
+        is_harmless(&refused, usize::MAX);
+    }
     for text in ["\"\\u001b[31munknown\" = 1", "[defaults.\"\\u001b[31m\"]\nx = 1"] {
         bench.write("config.toml", text);
         let ran =

@@ -189,6 +189,11 @@ pub(crate) fn note(text: impl AsRef<str>) {
     say(&format!("tenure: {}\n", escaped_lines(text.as_ref())));
 }
 
+/// Lines for the user without the program's name, which must not steer a terminal either.
+pub(crate) fn plain(text: &str) {
+    say(&escaped_lines(text));
+}
+
 /// A note that is due at each of many tries: another text is said at once, and the same one once a minute.
 #[derive(Debug, Default)]
 pub(crate) struct RepeatedNote(Option<(String, Duration)>);
