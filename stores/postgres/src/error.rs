@@ -56,13 +56,21 @@ pub(crate) fn exhausted(place: &str, pool: Status) -> StoreError {
 pub(crate) fn not_connected(place: &str, error: Error) -> StoreError {
     let meaning = match error.as_db_error() {
         Some(refusal) => refused(place, Call::Read, refusal.code(), refusal.message()),
-        None => strange(place, &words(&error)),
+        None => without_answer(place, &words(&error)),
     };
     meaning.because(error)
 }
 
-/// What is at the other end is no server that may be used, or none at all.
-fn strange(place: &str, says: &str) -> StoreError {
+/// The driver gave up by itself: over what it was given, or since what is at the other end is no server that may be used, or none at all.
+fn without_answer(place: &str, says: &str) -> StoreError {
+    if says.contains("password missing") {
+        return StoreError::invalid(format!(
+            "{place}: the server asks for a password, and none is given; add password-file=FILE"
+        ));
+    }
+    if says.contains("invalid configuration") {
+        return StoreError::invalid(format!("{place}: {says}"));
+    }
     let remedy = if says.contains("invalid peer certificate") {
         "name the host as its certificate does, or the authority that signed it with sslrootcert=FILE"
     } else {
@@ -337,7 +345,7 @@ mod tests {
             ),
             ("connection refused", "listening there", "certificate"),
         ] {
-            let text = strange("there", says).to_string();
+            let text = without_answer("there", says).to_string();
             assert!(
                 text.contains(says) && text.contains(remedy) && !text.replace(says, "").contains(other),
                 "{text}"

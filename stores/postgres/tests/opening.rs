@@ -123,6 +123,15 @@ async fn what_is_wrong_with_the_url_is_said() {
     says(&error, ErrorKind::Invalid, &["nobody_here"]);
     let refused = |cause: &(dyn Error + 'static)| cause.is::<tokio_postgres::error::DbError>();
     assert!(causes(&error).any(refused), "{error:?}");
+    let asked = unique("asked");
+    // The server of the tests asks members of this role for a password; other tests make it, too.
+    let made = format!(
+        "DO $$ BEGIN CREATE ROLE needs_password; EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL; END $$; \
+         CREATE ROLE {asked} LOGIN PASSWORD 'another' IN ROLE needs_password"
+    );
+    admin().await.batch_execute(&made).await.unwrap();
+    let no_password = at(|url| url.replace("postgres@", &format!("{asked}@")));
+    says(&refusal(no_password).await, ErrorKind::Invalid, &["password", "password-file=FILE"]);
     let database = at(|url| format!("{}/no_such_database", url.rsplit_once('/').unwrap().0));
     says(&refusal(database).await, ErrorKind::Invalid, &["no_such_database", "exists"]);
     let port = tenure_ports::unused_port().unwrap();
