@@ -5,7 +5,7 @@
 //! refused with the remedy; a command that is missing for one tick.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::{Bench, is_alive, now_ms, wait_until};
+use crate::common::{Bench, Process, is_alive, now_ms, wait_until};
 use nix::sys::signal::Signal;
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -119,7 +119,12 @@ fn a_missed_tick_is_left_out_or_run() {
     // It has run now.
     assert_eq!(bench.run(&missed).code, 0);
     assert_eq!(lines(&bench, "ran").len(), 1);
-    let mut skips = bench.start(&["cron", LONG_AGO, "other", "--", "touch", "skipped"]);
+    let said = std::fs::File::create(bench.path("said")).unwrap();
+    let mut skips = bench.tenure(&["cron", LONG_AGO, "other", "--", "touch", "skipped"]);
+    let mut skips: Process = skips.stderr(said).spawn().unwrap().into();
+    // Midnight is that of UTC, whatever the host's own time is.
+    wait_until("it says when it runs", || bench.read("said").contains("other: the next tick is 2"));
+    assert!(bench.read("said").contains("-01T00:00:00Z\n"), "{}", bench.read("said"));
     skips.signal(Signal::SIGTERM);
     skips.wait();
     assert!(!bench.path("skipped").exists());

@@ -59,6 +59,12 @@ impl CronHost<'_> {
         let mut seen = now();
         // The last one may have been missed before this process began.
         let mut next = plan.schedule.last(seen).filter(|tick| is_wanted(*tick, seen, plan.missed));
+        if next.is_none()
+            && let Some(first) = plan.schedule.after(seen)
+        {
+            // Whoever meant the host's own time sees it before the first night.
+            output::tell(format!("{}: the next tick is {first}", plan.key));
+        }
         // Whoever runs nothing, and never will, is better started anew. Ticks may come more often than that takes to show.
         let gone = opened.file.gone(plan.ttl);
         tokio::pin!(gone);
