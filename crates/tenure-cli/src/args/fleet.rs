@@ -68,7 +68,7 @@ pub(crate) struct FleetWorkersArgs {
     pub(crate) json: bool,
 }
 
-/// Add units to a fleet. Those that are there already stay as they are.
+/// Add units to a fleet. Those that are there already stay as they are: to open one that is done again, remove it first.
 #[derive(Debug, Parser)]
 pub(crate) struct FleetAddArgs {
     /// The fleet's name

@@ -36,7 +36,9 @@ pub(super) async fn add(url: &Url, typed: &args::FleetAddArgs) -> Result<u8, Fai
         0 => String::new(),
         // A try that failed may have added some of them.
         n if tries > 1 => format!("; {n} are there"),
-        n => format!("; {n} there already, left as they are"),
+        n => {
+            format!("; {n} there already, left as they are (one that is done: `fleet rm`, then `fleet add`)")
+        }
     };
     output::note(format!("{} added to fleet {name}{rest}", count(created, "unit")));
     Ok(exit::OK)
