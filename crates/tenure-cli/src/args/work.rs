@@ -20,7 +20,8 @@ fn plain_number(text: &str) -> Result<usize, String> {
 /// unit without its extension, {/} for its last part, and {//} for its directory. {/.} is its last part without extension. {#} is the
 /// number of its line or argument. {%} is the number of its slot, from 1 to how many run at a time (also TENURE_SLOT). If none of
 /// them is there, the unit is appended. A unit is done when CMD exits with 0, and a unit that is done is not run again,
-/// also not by a later `work` of the same job, unless with --fresh. Any number of processes may share a job, and any may be
+/// also not by a later `work` of the same job, unless with --fresh, or after `gc` has removed the record: a day later, and once all of the
+/// job is done or failed. Any number of processes may share a job, and any may be
 /// killed at any time: its units are taken over once its commands are dead, or else once its ttl has passed. A process ends when
 /// every unit of the job is done or failed; it fails if units that it was given failed, or any while it worked on the job. So it
 /// does if the record of one was removed before that.
