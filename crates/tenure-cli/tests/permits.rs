@@ -100,6 +100,13 @@ fn what_is_held_is_shown_and_others_are_refused_with_the_status_that_was_asked_f
     let listed = bench.run(&["ls"]).out;
     assert!(listed.contains("held (2 of 3)"), "{listed}");
     assert!(bench.run(&["show", "semaphore/s"]).out.contains("2 shared"));
+    // A plain lease of that name is another record, which nobody has.
+    for (code, verb) in [(0, &["wait", "s"][..]), (66, &["show", "s"]), (66, &["revoke", "s", "--yes"])] {
+        let ran = bench.run(verb);
+        let told = "there is no record of s; the semaphore of that name is semaphore/s";
+        assert!(ran.code == code && ran.err.contains(told), "{ran:?}");
+    }
+    assert_eq!(bench.run(&["show", "t"]).err, "tenure: there is no record of t\n");
     for (code, arguments) in [(75, &["--take", "2"][..]), (9, &["--take", "2", "-E", "9"])] {
         let asked = [&["run", "s", "--permits", "3", "--try"], arguments, &["--", "true"]].concat();
         let ran = bench.run(&asked);

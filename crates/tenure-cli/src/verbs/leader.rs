@@ -1,6 +1,6 @@
 //! `leader`: who leads, once or for as long as one wants to know.
 
-use super::look::{doubt, view_among};
+use super::look::{doubt, found_among};
 use crate::args;
 use crate::config;
 use crate::exit::{self, Failure};
@@ -50,10 +50,9 @@ async fn present(leases: &Leases, key: &Key) -> Result<Option<Leader>, Failure> 
     let (mut sessions, mut pause) = (Sessions::watching(leases.clock()), None);
     loop {
         sessions.look_again();
-        let view = match view_among(leases, key, &mut sessions).await {
-            Ok(view) => view,
-            Err(failure) if failure.code == exit::ABSENT => return Ok(None),
-            Err(failure) => return Err(failure),
+        let view = match found_among(leases, key, &mut sessions).await? {
+            Some(view) => view,
+            None => return Ok(None),
         };
         let stored = view.sound()?;
         let is_held = view.known()? == State::Held;

@@ -120,9 +120,32 @@ pub(super) async fn view_among(
     key: &Key,
     sessions: &mut Sessions,
 ) -> Result<View, Failure> {
+    match found_among(leases, key, sessions).await? {
+        Some(view) => Ok(view),
+        None => {
+            let namesake =
+                namesake(leases.store(), key).await.map_or_else(String::new, |it| format!("; {it}"));
+            Err(Failure::new(exit::ABSENT, format!("there is no record of {key}{namesake}")))
+        }
+    }
+}
+
+/// Where to look if there is no record of `key`, but of a semaphore of that name: neither excludes the other.
+pub(super) async fn namesake(store: &impl Store, key: &Key) -> Option<String> {
+    let semaphore = tenure::permits::key(key.as_str()).ok()?;
+    let found = store.read(&semaphore).await.ok()?;
+    found.map(|_| format!("the semaphore of that name is {semaphore}"))
+}
+
+/// As [`view_among`], or none if there is no record.
+pub(super) async fn found_among(
+    leases: &tenure::Leases,
+    key: &Key,
+    sessions: &mut Sessions,
+) -> Result<Option<View>, Failure> {
     let store = leases.store();
     let stored = match store.read(key).await {
-        Ok(None) => return Err(Failure::new(exit::ABSENT, format!("there is no record of {key}"))),
+        Ok(None) => return Ok(None),
         Ok(Some(stored)) => Ok(stored),
         Err(error) if error.kind() == tenure::ErrorKind::Foreign => Err(error),
         Err(error) => return Err(error.into()),
@@ -132,7 +155,7 @@ pub(super) async fn view_among(
     // A session that can't be read now may be read later, like the record.
     match &view.doubt {
         Some(error) if error.kind() != tenure::ErrorKind::Foreign => Err(error.clone().into()),
-        _ => Ok(view),
+        _ => Ok(Some(view)),
     }
 }
 

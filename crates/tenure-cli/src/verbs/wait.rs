@@ -1,6 +1,6 @@
 //! `wait`: until nobody holds a key, or somebody does.
 
-use super::look::{doubt, view_among};
+use super::look::{doubt, found_among, namesake};
 use super::waiting::{said, told};
 use crate::args;
 use crate::config::{self, WaitLimit};
@@ -26,7 +26,8 @@ pub(crate) async fn wait(url: &Url, typed: &args::WaitArgs) -> Result<u8, Failur
     let keys = [&key];
     // Why the last look failed, if it did.
     let trouble = Cell::new(None);
-    let mut watch = KeyWatch { sessions: Sessions::watching(leases.clock()), is_told: false };
+    let mut watch =
+        KeyWatch { sessions: Sessions::watching(leases.clock()), is_told: false, is_sought: false };
     if typed.timeout.is_some() {
         // It may be so already. What a look takes is not part of the time that is given.
         let (is_so, _) = signals.unless(look(&leases, &key, typed.held, &trouble, &mut watch)).await??;
@@ -62,6 +63,8 @@ struct KeyWatch {
     sessions: Sessions,
     /// Who waits was told that the holder may be dead.
     is_told: bool,
+    /// There was no record, and a semaphore of that name was looked for.
+    is_sought: bool,
 }
 
 async fn until(
@@ -90,8 +93,8 @@ async fn look(
     watch: &mut KeyWatch,
 ) -> Result<(bool, Option<Duration>), Failure> {
     watch.sessions.look_again();
-    let (is_held, left) = match view_among(leases, key, &mut watch.sessions).await {
-        Ok(seen) => {
+    let (is_held, left) = match found_among(leases, key, &mut watch.sessions).await {
+        Ok(Some(seen)) => {
             // Whether anybody holds what can't be read is not known.
             seen.sound()?;
             trouble.set(None);
@@ -105,8 +108,13 @@ async fn look(
             }
             (is_held, seen.left)
         }
-        Err(failure) if failure.code == exit::ABSENT => {
+        Ok(None) => {
             trouble.set(None);
+            if !std::mem::replace(&mut watch.is_sought, true)
+                && let Some(namesake) = namesake(leases.store(), key).await
+            {
+                output::tell(format!("there is no record of {key}; {namesake}"));
+            }
             (false, None)
         }
         // Who waits is told.
@@ -148,7 +156,7 @@ mod tests {
     }
 
     fn watch(world: &Ageless) -> KeyWatch {
-        KeyWatch { sessions: Sessions::watching(world.here.clock()), is_told: true }
+        KeyWatch { sessions: Sessions::watching(world.here.clock()), is_told: true, is_sought: true }
     }
 
     #[tokio::test]
