@@ -9,7 +9,8 @@
 //! assert!(guard.is_held());
 //! // Send the fence along with every effect, and let the resource refuse lower ones.
 //! println!("writing with fence {}", guard.fence());
-//! guard.release().await;
+//! // Dropping the guard gives it back, too, in the background.
+//! assert!(guard.release().await, "it was lost before");
 //! # leases.stop().await; Ok(()) }
 //! ```
 //!
