@@ -29,6 +29,8 @@ class Lease:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: hold.py KEY")
     lease = Lease(sys.argv[1])
     print("working with fence", lease.fence, "held:", lease.is_held())
     lease.release()

@@ -1,5 +1,6 @@
 #!/bin/sh
 # Holds a lease around a few commands of a script, without any library: sh hold.sh KEY. Needs `tenure` in the PATH.
+: "${1:?usage: hold.sh KEY}"
 set -eu
 dir=$(mktemp -d)
 clean() { rm -rf "$dir"; }

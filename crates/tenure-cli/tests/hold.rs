@@ -248,6 +248,15 @@ fn programs_in_python_and_shell_hold_a_lease() {
 }
 
 #[test]
+fn programs_without_a_key_tell_their_usage() {
+    let bench = Bench::new();
+    for (program, name) in [("sh", "hold.sh"), ("python3", "hold.py")] {
+        let ran = Ran::of(beside(&bench, program).arg(examples().join(name)).output().unwrap());
+        assert!(ran.code != 0 && ran.err.contains(&format!("usage: {name} KEY")), "{ran:?}");
+    }
+}
+
+#[test]
 fn the_program_in_shell_tells_a_loss_by_its_status() {
     let bench = Bench::new();
     let script = std::fs::read_to_string(examples().join("hold.sh")).unwrap();
