@@ -77,7 +77,8 @@ impl NamespaceLoad {
     /// Says what that comes to.
     pub(super) fn tell(&self, findings: &mut Findings) {
         let reads: f64 = self.fleets.values().map(|fleet| fleet.reads(self.shards)).sum();
-        let (writes, reads) = (self.writes.round(), reads.round());
+        // The sum of nothing is -0, which would be shown.
+        let (writes, reads) = (self.writes.round(), reads.round() + 0.0);
         let shards = f64::from(self.shards);
         let (most_writes, most_reads) = (WRITES * shards, READS * shards);
         let share = (writes / most_writes).max(reads / most_reads);
@@ -180,6 +181,10 @@ mod tests {
             );
             assert_eq!(calm[0], (Grade::Ok, text));
         }
+        let mut empty = Findings::default();
+        NamespaceLoad::new(1).tell(&mut empty);
+        let empty = &empty.told()[0].1;
+        assert!(empty.starts_with("about 0 of 1000 write units and 0 of 3000 read units"), "{empty}");
         let busy = told(2000, 10, 0);
         assert!(busy[0].0 == Grade::Warn && busy[0].1.starts_with("about 600 of 1000 write"), "{busy:?}");
         assert!(busy[0].1.contains("longer ttls") && busy[0].1.contains("&shards="), "{busy:?}");
