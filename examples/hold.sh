@@ -5,10 +5,12 @@ set -eu
 dir=$(mktemp -d)
 clean() { rm -rf "$dir"; }
 trap clean EXIT
-# A signal amid the end cuts the EXIT trap short, so each cleans up by itself.
-trap 'clean; exit 129' HUP
-trap 'clean; exit 130' INT
-trap 'clean; exit 143' TERM
+# A signal amid the end cuts the EXIT trap short, so each cleans up by itself. Who has not opened both pipes yet would wait for ever.
+holder=
+stop() { clean; kill $holder 2>/dev/null || true; }
+trap 'stop; exit 129' HUP
+trap 'stop; exit 130' INT
+trap 'stop; exit 143' TERM
 mkfifo "$dir/in" "$dir/out"
 tenure hold "$1" --json <"$dir/in" >"$dir/out" &
 holder=$!

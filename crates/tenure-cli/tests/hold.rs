@@ -323,6 +323,14 @@ fn the_program_in_shell_leaves_nothing_behind_however_it_ends() {
         assert_eq!((waits.wait(), left()), (status, 0));
     }
     assert_eq!(holder.end(), 0);
+    let folder = temporary.as_os_str().as_encoded_bytes();
+    let is_left = || {
+        let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        let mut environments =
+            processes.filter_map(|process| std::fs::read(process.path().join("environ")).ok());
+        environments.any(|environment| environment.windows(folder.len()).any(|part| part == folder))
+    };
+    wait_until("all of its processes to end", || !is_left());
 }
 
 #[test]

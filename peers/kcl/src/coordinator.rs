@@ -249,7 +249,12 @@ impl Coordinator {
     ) -> Result<T, LeaseError> {
         let (reply, answer) = oneshot::channel();
         self.commands.send(command(reply)).map_err(|_| LeaseError::Stopped)?;
-        answer.await.map_err(|_| LeaseError::Stopped)
+        tokio::select! {
+            biased;
+            answer = answer => answer.map_err(|_| LeaseError::Stopped),
+            // A command that is sent as the worker ends stays in the channel, whose receiver does not find it any more.
+            () = self.commands.closed() => Err(LeaseError::Stopped),
+        }
     }
 }
 

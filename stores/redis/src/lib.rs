@@ -61,7 +61,7 @@
 //! - Connections that end, hang or lose an answer: others are made. A write whose answer was lost is `Unknown`, and found out by the
 //!   next read; nothing is sent twice unless the server said that it did not do it.
 //! - A name with several addresses: the first is used at which a server answers that is no replica. One that is silent is waited for alone for a quarter
-//!   of a second at most, and then the next one is tried besides.
+//!   of a second at most, and then the next one is tried besides. They are to be one primary and its replicas: two primaries would each give out leases.
 //! - A server that is stopped, restarted or full, and one that has forgotten the scripts. A password that is changed in its file.
 //! - A server that refuses this user, or a right that was there before: after a failover to one with other users, or while they are changed. Calls are
 //!   `Unavailable`, which is told, and all goes on once it is mended. Users are not replicated: make them on each server.

@@ -150,7 +150,7 @@ impl Candidate {
         }
         let (done, resigned) = oneshot::channel();
         self.wish(CandidateRequest::Resign(done));
-        resigned.await.unwrap_or(false)
+        self.answer(resigned).await.unwrap_or(false)
     }
 
     /// Steps down for good, and waits until all is given up or left to expire.
@@ -194,14 +194,14 @@ impl Candidate {
             self.elected().await?;
             let (reply, permit) = oneshot::channel();
             self.wish(CandidateRequest::Body(reply));
-            match permit.await {
-                Ok(Some(permit)) => break permit,
+            match self.answer(permit).await {
+                Some(Some(permit)) => break permit,
                 // It is about to cease to lead, which another body may delay; or its next renewal succeeds, of which nobody is told.
-                Ok(None) => tokio::select! {
+                Some(None) => tokio::select! {
                     changed = changes.changed() => changed.map_err(|_| AcquireError::Stopped)?,
                     () = tokio::time::sleep(nap) => {}
                 },
-                Err(_) => return Err(AcquireError::Stopped.into()),
+                None => return Err(AcquireError::Stopped.into()),
             }
         };
         bodies::run(permit, self.shared.grace, body).await
@@ -227,6 +227,15 @@ impl Candidate {
     fn wish(&self, wish: CandidateRequest) {
         // After a stop nobody listens, and there is nothing left to do.
         let _ = self.wishes.send(wish);
+    }
+
+    /// What the task answers; none once it has ended. A wish that is sent in that instant stays in the channel, whose receiver does not find it any more.
+    async fn answer<T>(&self, answer: oneshot::Receiver<T>) -> Option<T> {
+        tokio::select! {
+            biased;
+            answer = answer => answer.ok(),
+            () = self.wishes.closed() => None,
+        }
     }
 }
 
