@@ -59,10 +59,11 @@ pub(super) fn sentinel(
     folder: &Path,
 ) -> Result<OwnedProcess, String> {
     let file = folder.join("sentinel.conf");
-    // A Sentinel that stands still for longer than its time for a failover gives it up, and makes the promoted one a follower again.
+    // A Sentinel that stands still for longer than its time for a failover gives it up, and makes the promoted one a follower again. One that takes
+    // the primary for dead as it starts, on a busy machine, gives that failover up for want of a follower, and tries no other for twice that time.
     let text = format!(
         "port 26379\nprotected-mode no\ndir {}\nsentinel monitor faults {} 6379 1\n\
-         sentinel down-after-milliseconds faults 500\nsentinel failover-timeout faults 60000\n",
+         sentinel down-after-milliseconds faults 60000\nsentinel failover-timeout faults 60000\n",
         folder.display(),
         primary.machine.address
     );
@@ -77,6 +78,7 @@ pub(super) fn sentinel(
         let known = ask(&["SENTINEL", "REPLICAS", "faults"])?;
         Ok(known.contains(&follower.machine.address) && known.contains("master-link-status\nok"))
     })?;
+    ask(&["SENTINEL", "SET", "faults", "down-after-milliseconds", "500"])?;
     Ok(process)
 }
 
