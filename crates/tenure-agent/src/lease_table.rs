@@ -19,6 +19,8 @@ use std::time::Duration;
 use tenure::clock::{boottime, boottime_line};
 use tenure::fleet::Unit;
 use tenure::{Clock, Drift, HolderId, Leases, Loss, Request};
+use tenure_store::parts::quietly;
+use tenure_store::tell;
 use tokio::sync::{Notify, broadcast, watch};
 use uuid::Uuid;
 
@@ -372,7 +374,7 @@ impl LeaseTable {
 
     fn say(&self, event: &'static str, id: Uuid, holding: &Holding, reason: Option<String>) {
         let (key, fence) = (holding.key().as_str(), holding.fence().0);
-        tracing::debug!(name: "agent.lease", target: "tenure::agent", event, key, fence, reason, "client's lease");
+        tell!(debug, name: "agent.lease", target: "tenure::agent", event, key, fence, reason, "client's lease");
         // Nobody may be listening.
         let _ = self.events.send(Event {
             event,
@@ -396,7 +398,8 @@ impl LeaseTable {
 
     /// A lease has left the table.
     fn left(&self, event: &'static str, id: Uuid, holding: &Holding, reason: Option<String>) {
-        metrics::counter!("tenure_agent_leases_ended_total", "how" => event).increment(1);
+        // A recorder that panics must not end the sweep: nobody else gives back what no beat comes for.
+        quietly(|| metrics::counter!("tenure_agent_leases_ended_total", "how" => event).increment(1));
         if let Some(claim) = self.claim(holding) {
             let how = match event {
                 "released" => RELEASED,
@@ -413,7 +416,7 @@ impl LeaseTable {
 
     fn gauge(&self) {
         #[allow(clippy::cast_precision_loss, reason = "nobody has so many leases")]
-        metrics::gauge!("tenure_agent_leases").set(self.count() as f64);
+        quietly(|| metrics::gauge!("tenure_agent_leases").set(self.count() as f64));
     }
 }
 

@@ -302,11 +302,16 @@ fn sim_keeps_every_promise_and_repeats_itself() {
     assert!(one["simulated_seconds"].as_f64().unwrap() >= 3600.0 && one["tenures"].as_u64().unwrap() > 0);
     assert_eq!((&one["history"], &one["broken"]), (&other["history"], &serde_json::Value::Null));
     assert!(bench.run(&["sim", "--list"]).out.contains("scenarios:"));
+    // A line that runs a history again may look so.
+    let again =
+        ["sim", "--scenario", "usual", "--seed", "3", "--worlds", "1", "--nodes", "2", "--only", "S1"];
+    assert_eq!(bench.run(&again).code, 0);
     for (arguments, text) in [
         (["sim", "--scenario", "nowhere"], "nowhere"),
         (["sim", "--without", "gravity"], "no fault \"gravity\""),
         (["sim", "--bug", "Heisen"], "no bug \"Heisen\""),
         (["sim", "--hours", "NaN"], "--hours NaN"),
+        (["sim", "--only", "S77"], "no promise \"S77\""),
     ] {
         let ran = bench.run(&arguments);
         assert!(ran.code == 64 && ran.err.contains(text), "{ran:?}");

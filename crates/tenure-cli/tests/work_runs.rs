@@ -307,3 +307,23 @@ fn a_long_run_after_short_ones_keeps_no_other_unit_from_other_processes() {
         assert_eq!(work.wait(), 0);
     }
 }
+
+#[test]
+fn a_unit_whose_lease_is_lost_is_told_with_the_reason() {
+    let bench = Bench::new();
+    let ran = bench.run(&[
+        "work",
+        "--name",
+        "j",
+        "u",
+        "--",
+        "sh",
+        "-c",
+        "[ -e lost ] || { touch lost; \"$0\" release work/j/u --now --yes; sleep 100; }",
+        env!("CARGO_BIN_EXE_tenure"),
+    ]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    let says =
+        "work/j/u: the lease is lost: it was released, and the command was stopped; the unit is run again";
+    assert!(ran.err.contains(says) && !ran.err.contains("--ttl"), "{ran:?}");
+}

@@ -1,4 +1,4 @@
-//! The command line of the simulator, for whoever has one: `tenure sim` passes its arguments on.
+//! The command line of the simulator's own example program, which takes the lines that run a history again, as `tenure sim` does.
 
 use crate::{FaultKind, FaultSet, Rule, SimOptions};
 use std::fmt::Write as _;

@@ -12,10 +12,6 @@ pub enum Expiry {
     ObservedSilence,
     /// As `ObservedSilence`; and the store tells a record's age, which is one of two witnesses for takeover at first sight.
     AttestedAge,
-    /// A deadline by the wall clock is in the record, and all who share it compare wall clocks.
-    RecordedDeadline,
-    /// The store deletes records by itself.
-    ServerEvicts,
 }
 
 /// What a store can do. What is off is refused with an error of kind `Unsupported`.
@@ -74,8 +70,6 @@ impl Capabilities {
         let takeover = match self.expiry {
             Expiry::AttestedAge => "at first sight, once its ttl is over".to_owned(),
             Expiry::ObservedSilence => "once it was watched for its ttl".to_owned(),
-            Expiry::RecordedDeadline => "at its deadline, by wall clocks".to_owned(),
-            Expiry::ServerEvicts => "once the store has deleted it".to_owned(),
         };
         let ages = if tells_ages {
             format!("told, short by at most {:?}", self.age_error)

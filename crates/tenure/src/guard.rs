@@ -161,6 +161,12 @@ impl Guard {
         self.leases.inner.deadline(&self.cell.belief, self.is_attached)
     }
 
+    /// Why it was lost, if it was. One that was released is not lost.
+    #[must_use]
+    pub fn loss(&self) -> Option<Loss> {
+        self.cell.loss()
+    }
+
     /// Waits until the lease is lost, and says why: no later than its deadline, whatever the store does.
     ///
     /// A machine that was suspended over the deadline learns of it soon after it has woken up: within a twentieth of the ttl, 30 s
@@ -323,7 +329,7 @@ impl Guard {
     /// Stops believing but leaves the record to expire: for when what was done under the lease can't be ended for certain.
     ///
     /// # Cancel safety
-    /// Dropping the future changes nothing.
+    /// Dropping the future changes nothing once it was polled. One that is dropped before that is a guard that is dropped, and gives its lease back.
     pub async fn lapse(self) {
         self.leave_to_expire().await;
     }

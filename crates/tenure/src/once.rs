@@ -22,7 +22,7 @@
 //! # What is promised
 //! *At most once*, the default: over all hosts a tick's body begins once, or not at all, whatever clocks show, however long a process
 //! stood still, and whoever dies. That it begins is written under the lease before it does. A host that dies in the middle takes the tick
-//! with it.
+//! with it. Only a store that forgets that write can have the tick begin again: one restored from a copy, or a standby that lags.
 //!
 //! *At least once* ([`OncePer::at_least_once`]): a tick whose host died, or was stopped in good order, before its body had ended is run again, by
 //! whoever waits for it or asks for the same tick later. What has ended, well or not, is not run again. What a body returns after it
@@ -385,7 +385,7 @@ impl TickGuard {
     /// Its lease is left to expire, as what was begun could not be ended for certain.
     ///
     /// # Cancel safety
-    /// Dropping the future changes nothing.
+    /// As that of [`Guard::lapse`](crate::Guard::lapse).
     pub async fn lapse(self) {
         self.guard.lapse().await;
     }

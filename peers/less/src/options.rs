@@ -125,7 +125,7 @@ impl CandidateOptions {
             return bad("the errors to fall back are at least 1".to_owned());
         }
         // Else a single late answer ends the leadership.
-        if self.belief() < self.hold * 2 {
+        if self.belief() < self.hold.saturating_mul(2) {
             return bad(format!(
                 "with a ttl of {:?} and a skew margin of {:?}, a leader believes for {:?} after a renewal, so a hold rate of {:?} leaves \
                  no room for a second attempt; choose {:?} or a longer ttl",

@@ -12,6 +12,8 @@ use tenure_store::{Capabilities, Expiry};
 const URL: &str = "the etcd store's URL";
 /// What a URL may say after its question mark.
 const OPTIONS: &str = "timeout-ms, push, tls, ca, cert, key, password-file";
+/// Why plain text and TLS are not asked for at once, whichever comes first.
+const CONTRADICTION: &str = "tls=off and ca= or tls=on contradict each other; leave tls=off out for TLS, or name nothing else for plain text";
 /// How many writes one transaction takes: etcd counts 128 operations, those of the transactions within it too.
 pub(crate) const BATCH: usize = 100;
 /// Where etcd listens for clients, unless said otherwise.
@@ -133,11 +135,14 @@ impl EtcdConfig {
             "timeout-ms" => self.timeout = option.millis()?,
             "push" => self.push = option.is("on", "off")?,
             "tls" => match (option.is("on", "off")?, secure) {
+                (false, true) => return Err(bad("etcds: and tls=off contradict each other")),
+                (true, _) if self.tls == Tls::Plain => return Err(bad(CONTRADICTION)),
                 (true, _) if matches!(self.tls, Tls::Verified { .. }) => {}
                 (true, _) => self.tls = Tls::Verified { authorities: None, identity: None },
+                (false, false) if matches!(self.tls, Tls::Verified { .. }) => return Err(bad(CONTRADICTION)),
                 (false, false) => self.tls = Tls::Plain,
-                (false, true) => return Err(bad("etcds: and tls=off contradict each other")),
             },
+            "ca" if self.tls == Tls::Plain => return Err(bad(CONTRADICTION)),
             "ca" => self.tls = Tls::Verified { authorities: Some(value.into()), identity: None },
             "password-file" => {
                 let password = Password::in_file(value)?;
@@ -315,8 +320,15 @@ mod tests {
             ("etcd://u:1/secret:@localhost/p", "%2F for /"),
             ("etcd://u:sec@secret@localhost/p", "%40 for @"),
             ("etcds://u:secret@h/p?tls=off", "contradict"),
+            ("etcds://u:secret@h/p?ca=/ca.pem&tls=off", "etcds: and tls=off contradict"),
+            ("etcds://u:secret@h/p?tls=off&ca=/ca.pem", "etcds: and tls=off contradict"),
+            ("etcd://u:secret@h/p?ca=/ca.pem&tls=off", "tls=off and ca="),
+            ("etcd://u:secret@h/p?tls=off&ca=/ca.pem", "leave tls=off out"),
+            ("etcd://u:secret@h/p?tls&tls=off", "contradict each other"),
+            ("etcd://u:secret@h/p?tls=off&tls=on", "contradict each other"),
             ("etcds://u:secret@h/p?cert=/c", "belong together"),
             ("etcd://u:secret@localhost/p?cert=/c&key=/k", "write etcds:"),
+            ("etcd://u:secret@h/p?tls=off&cert=/c&key=/k", "write etcds:"),
         ] {
             let error = parsed(url).unwrap_err().to_string();
             assert!(error.contains(says) && !error.contains("secret"), "{url}: {error}");

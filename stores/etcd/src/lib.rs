@@ -33,8 +33,8 @@
 //!
 //! # Setup and rights
 //!
-//! Nothing has to be made: the first write does. etcd 3.4 or newer. Names are the prefix (`tenure`, unless the URL has another), `:`
-//! and the key; no prefix may contain `:`, so no two of them mix, not even `a` and `a/b`. Where the cluster asks who calls:
+//! Nothing has to be made: the first write does. etcd 3.4 or newer (tested with etcd 3.4). Names are the prefix (`tenure`, unless the URL has
+//! another), `:` and the key; no prefix may contain `:`, so no two of them mix, not even `a` and `a/b`. Where the cluster asks who calls:
 //!
 //! ```sh
 //! etcdctl role add tenure
@@ -61,7 +61,8 @@
 //!   there, and `Unknown` if somebody else has written since.
 //! - A password that was right before and is refused now: calls are `Unavailable`, which is told, and all goes on once it is right again. A role's grant that
 //!   is taken away is `Invalid`: etcd grants by keys, and another key may never have been granted.
-//! - Values damaged or changed by hand: `Foreign`, and never written over.
+//! - Values that can't be decoded, or that contradict their own head: `Foreign`, and never written over. They have no digest, so other damage and
+//!   other changes by hand are not noticed: what stands there is taken as it is.
 //! - A member that is of another cluster, by a mistake in the URL or a name that leads elsewhere: it is passed over. What it answers is no answer,
 //!   and a write that went there is `Unknown`. A cluster that was made anew with another token is another one: restart processes.
 //! - A cluster that was restored from an older copy: a write on a version of the lost history wins nothing, though the same revision is

@@ -25,6 +25,10 @@ const RESERVED: &str = "\
 const OPTIONS: &str =
     "schema, connections, timeout-ms, push, ages, prepare, sslmode, sslrootcert, password-file";
 
+/// Why plain text and TLS are not asked for at once, whichever comes first.
+const CONTRADICTION: &str = "sslmode=disable and sslrootcert= or sslmode=require contradict each other; leave sslmode=disable out for TLS, or \
+                             name nothing else for plain text";
+
 /// Where the records are, and how the server is used. Everything is checked by [`crate::PostgresStore::open`] before any I/O.
 #[derive(Clone)]
 pub struct PostgresConfig {
@@ -143,7 +147,9 @@ impl PostgresConfig {
                 self.prepare = if option.is("on", "off")? { Prepare::Always } else { Prepare::Never };
             }
             "sslmode" => match &*value {
+                "disable" if matches!(self.tls, Tls::Verified(_)) => return Err(bad(CONTRADICTION)),
                 "disable" => self.tls = Tls::Plain,
+                "require" | "verify-full" if self.tls == Tls::Plain => return Err(bad(CONTRADICTION)),
                 "require" | "verify-full" if self.tls == Tls::Automatic => self.tls = Tls::Verified(None),
                 "require" | "verify-full" => {}
                 _ => {
@@ -152,6 +158,7 @@ impl PostgresConfig {
                     ));
                 }
             },
+            "sslrootcert" if self.tls == Tls::Plain => return Err(bad(CONTRADICTION)),
             "sslrootcert" => self.tls = Tls::Verified(Some(value.into_owned().into())),
             "password-file" => self.password = Some(Password::in_file(&*value)?),
             _ => return Err(bad(&format!("{name} is no option; there are {OPTIONS}"))),
@@ -398,6 +405,10 @@ mod tests {
             ("//u:secret@h/d?push=maybe", "push is on or off"),
             ("//u:secret@h/d?prepare=auto", "prepare is on or off"),
             ("//u:secret@h/d?sslmode=prefer", "disable or require"),
+            ("//u:secret@h/d?sslrootcert=/ca.pem&sslmode=disable", "sslmode=disable and sslrootcert="),
+            ("//u:secret@h/d?sslmode=disable&sslrootcert=/ca.pem", "leave sslmode=disable out"),
+            ("//u:secret@h/d?sslmode=require&sslmode=disable", "contradict each other"),
+            ("//u:secret@h/d?sslmode=disable&sslmode=require", "contradict each other"),
             ("//u:secret@h/d?password-file=/nowhere/pw", "/nowhere/pw"),
             ("//u:pa@secret@h/d", "%40 for @"),
             ("//u:pa@sec@secret@h/d?schema=x", "%40 for @"),

@@ -138,6 +138,7 @@ fn add_failover(states: &[Option<String>], named: &str, commits: &str, found: &m
     let waits = !["off", "local"].contains(&commits);
     let count = |is: fn(Option<&str>) -> bool| states.iter().filter(|state| is(state.as_deref())).count();
     let hidden = count(|state| state.is_none());
+    let quorum = count(|state| state == Some("quorum"));
     let asynchronous = count(|state| state.is_some_and(|state| !["sync", "quorum"].contains(&state)));
     let (needed, may_answer) = (awaited(named), states.len() - asynchronous);
     if waits && may_answer < needed {
@@ -158,13 +159,25 @@ fn add_failover(states: &[Option<String>], named: &str, commits: &str, found: &m
             ),
         );
     } else if states.is_empty() {
-        found.fine(FAILOVER, "no standby is connected, so there is nothing to fail over to");
+        found.fine(
+            FAILOVER,
+            "no standby is connected now; one that is away lacks what has been written since",
+        );
     } else if !waits {
         found.hazard(
             FAILOVER,
             format!(
                 "commits of this role wait for no standby (synchronous_commit {commits}): a failover to one can lose writes that were \
                  answered, and two may hold a key then: fences protect; set it on"
+            ),
+        );
+    } else if quorum > needed {
+        found.hazard(
+            FAILOVER,
+            format!(
+                "commits wait for any {needed} of its {quorum} standbys (synchronous_standby_names {named}): a failover to another can lose \
+                 writes that were answered, and two may hold a key then: fences protect; promote only the one that is furthest, or have \
+                 commits wait for all"
             ),
         );
     } else if hidden > 0 {
@@ -348,6 +361,10 @@ mod tests {
         for (states, named, commits, says, is_hazard) in [
             (&["sync"][..], "*", "on", "commits wait for a standby", false),
             (&["quorum", "quorum"], "ANY 2 (a, b)", "remote_apply", "commits wait for a standby", false),
+            (&["quorum"], "ANY 1 (a, b)", "on", "commits wait for a standby", false),
+            (&["quorum", "quorum"], "ANY 1 (a, b)", "on", "wait for any 1 of its 2 standbys", true),
+            (&["quorum", "quorum", "quorum"], "any 2 (*)", "remote_write", "that is furthest", true),
+            (&["quorum", "quorum"], "ANY 1 (a, b)", "local", "wait for no standby", true),
             (&["sync"], "*", "remote_write", "but not for its disk", false),
             (&["sync"], "*", "local", "wait for no standby (synchronous_commit local)", true),
             (&["sync"], "*", "off", "wait for no standby (synchronous_commit off)", true),
@@ -356,7 +373,7 @@ mod tests {
             (&["sync", "async"], "a", "on", "(1) follow asynchronously", true),
             (&["async"], "", "local", "(1) follow asynchronously", true),
             (&["async"], "a", "local", "(1) follow asynchronously", true),
-            (&[], "", "on", "no standby is connected", false),
+            (&[], "", "on", "no standby is connected now; one that is away lacks", false),
             (&[], "a", "local", "no standby is connected", false),
             (&[], " ", "on", "no standby is connected", false),
             (

@@ -41,7 +41,7 @@
 //! Tables come by [`PostgresStore::migrate`] or `tenure doctor --create-table`, and by nothing else; the same brings older ones up to
 //! date, which are refused until then: stop what uses them first. The role that uses the store needs what [`grants`] says: `USAGE` on the
 //! schema, `SELECT`, `INSERT` and `UPDATE` on its table. It can't remove a record; `gc`, `work rm` and `rm --damaged` run under a role that
-//! has `DELETE` besides. PostgreSQL 13 or newer.
+//! has `DELETE` besides. PostgreSQL 13 or newer (tested with PostgreSQL 15).
 //!
 //! A trigger keeps fences, whoever writes: a row's fence never goes back, its key stays, and it is removed only once its fence is below the
 //! server's clock. The next one begins with the acquirer's clock, which has to be sane for that to be higher. It can't see what stood where a row is inserted, and restores and replication go
@@ -80,7 +80,8 @@
 //!
 //! - **Asynchronous failover can lose commits.** A standby that lags and is promoted knows less: a lease that was granted may be
 //!   granted again, while its first holder believes. Fences protect: new ones start from the wall clock, and so are higher than those that
-//!   were lost. With `synchronous_commit = on` and a synchronous standby nothing is lost.
+//!   were lost. With `synchronous_commit = on` and a synchronous standby nothing is lost. Where commits wait for some of several standbys
+//!   (`ANY 1 (a, b)`), promote only the one that is furthest: another lacks what it has confirmed.
 //! - `synchronous_commit = off` or `fsync = off` on the server: a crash loses commits in the same way.
 //! - A replica can be read, not written: name the primary, or all hosts (`postgres://a,b/db`): the one that takes writes is used. So it is of a name's
 //!   addresses; where none of them takes writes, one that can be read is used.

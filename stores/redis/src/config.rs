@@ -156,7 +156,8 @@ impl RedisConfig {
         Ok(self)
     }
 
-    /// Another namespace: a set of records of its own. At most 64 of `a`–`z`, `0`–`9`, `_`, `-` and `.`.
+    /// Another namespace: a set of records of its own. At most 64 of `a`–`z`, `0`–`9`, `_`, `-` and `.`. It is `default` unless the URL
+    /// names one.
     #[must_use]
     pub fn namespace(self, namespace: impl Into<String>) -> Self {
         RedisConfig { namespace: namespace.into(), ..self }

@@ -1,7 +1,7 @@
 //! Writes that are asked for in one moment go to the server in one script: a call costs both sides more than a write.
 //!
-//! A write goes at once if no other is under way. Else, whoever asks first lets all that can run do so once, and then sends what has
-//! come together. Nobody waits for the answers to calls that are under way, so a write takes no longer by this than by itself.
+//! A write goes at once if no other is under way. Else, whoever asks first begins a task, which lets all that can run do so once, and then
+//! sends what has come together. Its own future may be looked at much later, or never again. Nobody waits for the answers to calls that are under way, so a write takes no longer by this than by itself.
 
 use crate::client::RedisClient;
 use crate::write::{ScriptDraft, WriteResult, send};
@@ -33,15 +33,13 @@ impl ScriptBatch {
     }
 
     /// One write, together with others of this moment if there are any.
-    pub(crate) async fn write(&self, write: Write) -> Result<Outcome, StoreError> {
+    pub(crate) async fn write(self: &Arc<ScriptBatch>, write: Write) -> Result<Outcome, StoreError> {
         let draft = ScriptDraft::new(write)?;
         let (_unanswered, is_alone) = UnansweredWrite::begin(&self.unanswered);
         if is_alone {
             // The future of a write that goes with others would be five times as large by this.
             return Box::pin(alone(&self.client, draft)).await;
         }
-        // Declared first, so that it ends last: who gives up as the first one does not wait for its own write any more.
-        let mut lead = None;
         let (reply, outcome) = oneshot::channel();
         let waiting = WaitingWrite { draft, reply };
         // Who gives up here may find its own write before the replicas have it: so it is in doubt from then on, whatever becomes of the script.
@@ -56,10 +54,7 @@ impl ScriptBatch {
         if count >= MOST {
             self.send_all();
         } else if count == 1 {
-            let lead = lead.insert(BatchLeader { batch: self, is_over: false });
-            tokio::task::yield_now().await;
-            lead.is_over = true;
-            self.send_all();
+            self.send_soon();
         }
         let outcome = under_way.waited(outcome).await;
         under_way.is_over = true;
@@ -73,13 +68,27 @@ impl ScriptBatch {
         })
     }
 
+    /// Sends what is to go once all that can run have done so, in the background.
+    fn send_soon(self: &Arc<ScriptBatch>) {
+        let departure = Departure(Arc::clone(self));
+        // Without a runtime nobody waits, either: they hear that it has ended.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move {
+                tokio::task::yield_now().await;
+                let gathered = departure.0.take();
+                if !gathered.is_empty() {
+                    perform(&departure.0.client, gathered).await;
+                }
+            });
+        }
+    }
+
     /// Sends what is to go now, in the background.
     fn send_all(&self) {
         let gathered = self.take();
         if gathered.is_empty() {
             return;
         }
-        // Without a runtime nobody waits, either: they hear that it has ended.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let client = Arc::clone(&self.client);
             runtime.spawn(async move { perform(&client, gathered).await });
@@ -125,17 +134,12 @@ impl Drop for UnansweredWrite<'_> {
     }
 }
 
-/// Whoever asked first. Those who came after it don't depend on its patience.
-struct BatchLeader<'a> {
-    batch: &'a ScriptBatch,
-    is_over: bool,
-}
+/// The task that sends what has come together. If it ends with its runtime, those who wait go by another one, or hear of it.
+struct Departure(Arc<ScriptBatch>);
 
-impl Drop for BatchLeader<'_> {
+impl Drop for Departure {
     fn drop(&mut self) {
-        if !self.is_over {
-            self.batch.send_all();
-        }
+        self.0.send_all();
     }
 }
 

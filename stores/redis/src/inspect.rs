@@ -62,32 +62,54 @@ fn add_role(info: &Info, found: &mut Inspection) {
     }
 }
 
+/// What facts about restarts and crashes are filed under.
+const DURABILITY: &str = "durability";
+
 /// What a restart or a crash can take away.
 async fn add_durability(info: &Info, lines: &ConnectionManager, found: &mut Inspection) {
-    const ABOUT: &str = "durability";
     if info.number("aof_enabled") == 0 {
         found.hazard(
-            ABOUT,
+            DURABILITY,
             format!("it keeps no append-only file (appendonly no): a restart loses all since its last snapshot, and {TWO}"),
         );
         return;
     }
     if info.text("aof_last_write_status") == "err" {
-        found.hazard(ABOUT, "its append-only file can't be written: it takes no writes until there is space");
+        found.hazard(
+            DURABILITY,
+            "its append-only file can't be written: it takes no writes until there is space",
+        );
     }
     match setting(lines, "appendfsync").await {
         Some(fsync) if fsync == "always" => {
-            found.fine(ABOUT, "each write is on its disk before it is answered")
+            add_rewrites(setting(lines, "no-appendfsync-on-rewrite").await.as_deref(), found);
         }
         Some(fsync) => {
             found.hazard(
-                ABOUT,
+                DURABILITY,
                 format!("a crash of its machine can lose the last writes (appendfsync {fsync}), and {TWO}"),
             );
         }
-        None => {
-            found.note(ABOUT, "when its append-only file is synced is not told to this user (+config|get)")
-        }
+        None => found
+            .note(DURABILITY, "when its append-only file is synced is not told to this user (+config|get)"),
+    }
+}
+
+/// Whether each write is synced also while a child of the server writes to the disk (`no-appendfsync-on-rewrite`), where that can be told.
+fn add_rewrites(skips: Option<&str>, found: &mut Inspection) {
+    match skips {
+        Some("yes") => found.hazard(
+            DURABILITY,
+            format!(
+                "while it rewrites its append-only file or saves a snapshot, writes are not synced (no-appendfsync-on-rewrite yes): a crash of \
+                 its machine can lose them then, and {TWO}; CONFIG SET no-appendfsync-on-rewrite no"
+            ),
+        ),
+        Some(_) => found.fine(DURABILITY, "each write is on its disk before it is answered"),
+        None => found.note(
+            DURABILITY,
+            "whether writes are synced while its append-only file is rewritten is not told to this user (+config|get)",
+        ),
     }
 }
 
@@ -107,7 +129,8 @@ async fn add_failover(info: &Info, lines: &ConnectionManager, found: &mut Inspec
             ),
         );
     } else {
-        found.fine(ABOUT, "no replicas, so there is nothing to fail over to");
+        found
+            .fine(ABOUT, "no replicas are connected now; one that is away lacks what has been written since");
     }
     let primaries: Vec<String> = lines.primaries().await.iter().map(ToString::to_string).collect();
     if primaries.len() > 1 {
@@ -166,4 +189,25 @@ async fn setting(lines: &ConnectionManager, name: &str) -> Option<String> {
     ask.arg("CONFIG").arg("GET").arg(name);
     let pair: Vec<String> = lines.ask(&ask).await.ok()?;
     pair.into_iter().nth(1)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: what a crash can lose though each write is to be synced, by what is told of rewrites.
+    use super::*;
+    use tenure_store::Bearing;
+
+    #[test]
+    fn a_sync_that_rewrites_skip_is_a_hazard() {
+        for (skips, says, bearing) in [
+            (Some("no"), "each write is on its disk", Bearing::Fine),
+            (Some("yes"), "CONFIG SET no-appendfsync-on-rewrite no", Bearing::Hazard),
+            (None, "+config|get", Bearing::Note),
+        ] {
+            let mut found = Inspection::default();
+            add_rewrites(skips, &mut found);
+            let [fact] = &found.facts[..] else { panic!("{skips:?}: {found:?}") };
+            assert!(fact.text.contains(says) && fact.bearing == bearing, "{skips:?}: {fact:?}");
+        }
+    }
 }

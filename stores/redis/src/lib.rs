@@ -29,8 +29,8 @@
 //!
 //! # Setup and rights
 //!
-//! Nothing is made beforehand: a namespace begins with its first use. Redis 6.2 or newer (tested with 7.0), or Valkey (tested with 8.0). [`acl`] makes
-//! the line with the least rights, which the tests use:
+//! Nothing is made beforehand: a namespace begins with its first use. It is `default` unless the URL names one. Redis 6.2 or newer (tested with 7.0), or Valkey
+//! (tested with 8.0). [`acl`] makes the line with the least rights, which the tests use:
 //!
 //! ```
 //! # let line =
@@ -52,7 +52,9 @@
 //!
 //! **Cluster**: name some of its nodes, with commas between. All keys of a namespace have the hash tag `{NAMESPACE}`, so they are in one
 //! slot and on one primary, which is found and followed when it changes. While that slot is moved, calls are `Unavailable` for the
-//! moment at which some of its three keys have moved and others have not. **Primary and replicas**: name them all; the primary is found,
+//! moment at which some of its three keys have moved and others have not. A cluster over TLS whose certificates are for names needs
+//! `cluster-announce-hostname` and `cluster-preferred-endpoint-type hostname` (Redis 7 and later), or certificates with the addresses in
+//! them, since `MOVED` names addresses otherwise. **Primary and replicas**: name them all; the primary is found,
 //! also after a failover by Sentinel. Sentinels themselves aren't asked, and one that is named as a server is refused. Of several primaries the
 //! first to answer is used, so two processes may use two: `tenure doctor` tells that.
 //!
@@ -81,7 +83,8 @@
 //! - **asynchronous failover**: what a promoted replica had not received, usually the last milliseconds, with a partition all since its
 //!   beginning. The old primary may grant leases until it hears of it, or `min-replicas-to-write` stops it.
 //! - **a restart without `appendonly yes`**: all since the last snapshot, or everything. With `appendfsync everysec`, up to about a
-//!   second when the machine dies, and usually nothing when only the process does; with `always`, nothing.
+//!   second when the machine dies, and usually nothing when only the process does; with `always`, nothing. With `no-appendfsync-on-rewrite yes`
+//!   nothing is synced while the file is rewritten or a snapshot is saved, not even with `always`.
 //! - **eviction**: a server with a memory limit and an `allkeys-` policy is refused. With `eviction=accept` it drops the whole
 //!   namespace at once, as that is one hash.
 //! - `DEL`, `FLUSHALL` and the like by hand.

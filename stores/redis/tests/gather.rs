@@ -1,7 +1,7 @@
 //! Writes that are asked for in one moment.
 //!
 //! Plan: they go in few scripts, more than one may carry too, and each has its own outcome; who asked first and goes away takes nobody
-//! with it, and is not written for; one that is damaged, or loses, or that the index refuses, does nothing to the rest; a dead connection is
+//! with it, and is not written for; who asked first and looks elsewhere holds nobody up; one that is damaged, or loses, or that the index refuses, does nothing to the rest; a dead connection is
 //! given up by the least patient, and the rest are told so.
 
 #![allow(
@@ -83,6 +83,26 @@ async fn who_asked_first_and_goes_away_takes_nobody_with_it() {
         assert_eq!(store.read(&keys[round + 1]).await.unwrap(), None, "nobody waits for it any more");
         assert!(has_won(&write(round + 3).await), "and those that come after it go on");
     }
+}
+
+#[tokio::test]
+async fn l4_who_asked_first_and_looks_elsewhere_holds_nobody_up() {
+    let server = Server::start("");
+    let store = RedisStore::open(at(&server.url(), "jobs")).await.unwrap();
+    let (scribe, keys) = (Scribe::new(), keys());
+    let write = |at: usize| store.write(scribe.absent(&keys[at], scribe.held(5)));
+    let (mut alone, mut leads) = (Box::pin(write(0)), Box::pin(write(1)));
+    let wait = std::future::poll_fn(|cx| {
+        let both = [alone.as_mut().poll(cx), leads.as_mut().poll(cx)];
+        std::task::Poll::Ready(both.iter().all(std::task::Poll::is_pending))
+    });
+    assert!(wait.await, "one goes at once, the next lets others come first");
+    // Both are kept, and nobody polls them, as in a `select!` whose other branch takes long.
+    for at in 2..6 {
+        let follows = tokio::time::timeout(LONG, write(at)).await;
+        assert!(has_won(&follows.expect("it waits for another's future")));
+    }
+    assert!(has_won(&alone.await) && has_won(&leads.await));
 }
 
 #[tokio::test]

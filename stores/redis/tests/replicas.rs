@@ -70,6 +70,14 @@ async fn a_write_counts_only_once_the_replicas_have_it_if_that_is_asked_for() {
     assert!(hazards[1].contains("min-replicas-to-write 0") && hazards.len() == 2, "{hazards:?}");
     primary.cli(&["CONFIG", "SET", "appendonly", "yes"]);
     assert!(hasty.inspect().await.hazards().any(|hazard| hazard.contains("appendfsync everysec")));
+    primary.cli(&["CONFIG", "SET", "appendfsync", "always"]);
+    for (skips, is_hazard) in [("yes", true), ("no", false)] {
+        primary.cli(&["CONFIG", "SET", "no-appendfsync-on-rewrite", skips]);
+        let inspected = hasty.inspect().await;
+        let warns = inspected.hazards().any(|hazard| hazard.contains("no-appendfsync-on-rewrite yes"));
+        assert_eq!(warns, is_hazard, "{inspected:?}");
+    }
+    primary.cli(&["CONFIG", "SET", "appendfsync", "everysec"]);
     // One that hangs confirms nothing.
     replica.signal("-STOP");
     let error = careful.write(scribe.unchanged(&key, version, scribe.held(7))).await.unwrap_err();

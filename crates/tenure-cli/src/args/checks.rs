@@ -77,6 +77,9 @@ pub(crate) struct SimArgs {
     /// How many nodes take part; 0 for as many as the scenario has
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) nodes: usize,
+    /// The one promise that is checked; otherwise all of them. A line that runs a history again may have it
+    #[arg(long, value_name = "PROMISE")]
+    pub(crate) only: Option<String>,
     /// Switch a bug on, to see it caught; only in a build with the feature `bugs`
     #[arg(long, value_name = "BUG", value_delimiter = ',')]
     pub(crate) bug: Vec<String>,

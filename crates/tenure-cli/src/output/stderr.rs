@@ -5,6 +5,7 @@ use super::listener::{PATIENCE, lost_before};
 use super::{clear_bar, draw_bar, in_turn_on_stderr, undisturbed_on};
 use crate::exit::{Failure, INTERNAL};
 use crate::pipe::{takes_more, write_within};
+use nix::unistd::{getpgrp, tcgetpgrp};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -207,8 +208,9 @@ impl Shared {
             {
                 let frame = frame.clone();
                 drop(todo);
-                // It is drawn another time where that would have to be waited for, as outputs wait for it.
-                if takes_more(out, Duration::ZERO) {
+                // It is drawn another time where that would have to be waited for, as outputs wait for it. In the background it would be drawn
+                // over what its user types.
+                if takes_more(out, Duration::ZERO) && is_in_front(out) {
                     draw_bar(&frame);
                 }
                 next_frame = now + FRAME;
@@ -227,6 +229,12 @@ impl Shared {
             self.done.notify_all();
         }
     }
+}
+
+/// Whether this process, and no other job of its terminal, is what its user types to.
+fn is_in_front(out: &File) -> bool {
+    // Of a terminal that is not this session's, nobody is in front.
+    tcgetpgrp(out).is_ok_and(|front| front == getpgrp())
 }
 
 /// Writes a line, however long that takes. That nobody can read it is no reason to fail.

@@ -223,7 +223,7 @@ impl Lease for All {
     }
 
     fn fences(&self) -> Option<String> {
-        Some(self.guards.fences().map(|(key, fence)| format!("{fence} {key}\n")).collect())
+        Some(self.guards.fences().map(|(key, fence)| format!("{fence} {}\n", key.as_str())).collect())
     }
 
     fn remaining(&self) -> Duration {

@@ -17,7 +17,7 @@ pub(crate) fn sim(typed: &args::SimArgs) -> Result<u8, Failure> {
     let options = options(typed)?;
     if options.scenario.is_none() {
         output::note(
-            "worlds of leases and elections; for those of sections and fleets: --scenario sections-all, --scenario fleet-all",
+            "worlds of leases and elections; for others: --scenario sections-all, semaphores-all or fleet-all",
         );
     }
     let began = boottime();
@@ -51,10 +51,15 @@ fn options(typed: &args::SimArgs) -> Result<SimOptions, Failure> {
         bugs: bugs(&typed.bug)?,
         without,
         nodes: typed.nodes,
+        only: typed.only.as_deref().map(promise).transpose()?,
         shrink: !typed.no_shrink,
         jobs: typed.jobs,
-        ..SimOptions::default()
     })
+}
+
+fn promise(name: &str) -> Result<Rule, Failure> {
+    let known = Rule::ALL.iter().find(|rule| rule.name() == name);
+    known.copied().ok_or_else(|| unknown("promise", name))
 }
 
 fn unknown(kind: &str, name: &str) -> Failure {

@@ -123,7 +123,12 @@ pub fn act_on(browser: &mut Browser, key: &str, action: &str, choice: Option<&st
             "[...document.querySelectorAll('dialog button')].find(button => button.checkVisibility() && button.textContent.startsWith('{text}')).click()"
         )
     };
-    browser.eval(&format!("[...document.querySelectorAll('.row')].find(row => !row.hidden && row.children[0].textContent === '{key}').click()"));
+    let row = format!(
+        "[...document.querySelectorAll('.row')].find(row => !row.hidden && row.children[0].textContent === '{key}')"
+    );
+    // The page draws its rows after it has been told of them.
+    browser.wait_for("the row", &format!("{row} !== undefined"));
+    browser.eval(&format!("{row}.click()"));
     browser.eval(&button(action));
     if let Some(choice) = choice {
         browser.eval(choice);

@@ -9,5 +9,5 @@ const ATTESTED: u32 = 4;
 /// `age_error`, where the wall clocks agree.
 #[must_use]
 pub fn least_ttl_attested(age_error: Duration) -> Duration {
-    age_error * ATTESTED
+    age_error.saturating_mul(ATTESTED)
 }

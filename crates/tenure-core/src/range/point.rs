@@ -40,7 +40,9 @@ impl Point {
     /// The number as hexadecimal digits, padded with zeros to at least `digits` of them.
     #[must_use]
     pub fn to_hex(&self, digits: usize) -> String {
-        format!("{:0>digits$}", self.to_string())
+        let plain = self.to_string();
+        // A format's width has 16 bits.
+        "0".repeat(digits.saturating_sub(plain.len())) + &plain
     }
 
     /// The place after this one.

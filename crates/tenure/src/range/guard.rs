@@ -156,7 +156,7 @@ impl RangeGuard {
     /// Stops believing but leaves the ranges to expire: for when what was done under the lease can't be ended for certain.
     ///
     /// # Cancel safety
-    /// Dropping the future changes nothing.
+    /// As that of [`Guard::lapse`](crate::Guard::lapse).
     pub async fn lapse(self) {
         self.leave_to_expire().await;
     }

@@ -12,7 +12,8 @@ use tenure_less::Micros;
 /// What no check can make better.
 pub(super) const LIMITS: [&str; 4] = [
     "less's candidates compare deadlines with their own wall clocks, renew whatever row is there, and believe until they hear otherwise: \
-     among them, and between them and ours, two may lead for a while. Ours never do among each other while clock rates stay within 10 %.",
+     among them, and between them and ours, two may lead for a while. Ours never do among each other while clock rates stay within 10 %, \
+     and while the server loses no row: after a failover to a standby that lags, two may lead until the old primary is shut out.",
     "less's table has no fences. What a deposed leader must never write needs tenure's own layout.",
     UNBOUND,
     OPEN,

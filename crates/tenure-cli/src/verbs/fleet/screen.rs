@@ -38,8 +38,9 @@ impl FleetHistory {
                 continue;
             };
             let since = unit.since.unwrap_or(now);
+            // The living renew each third of a ttl. A read takes time, so that the last renewal seems to be as much later.
             let was_silent =
-                self.renewals.get(&old).is_none_or(|(renewed, ttl)| since.since(*renewed) >= *ttl);
+                self.renewals.get(&old).is_none_or(|(renewed, ttl)| since.since(*renewed) >= *ttl * 3 / 4);
             if was_silent { self.takeovers += 1 } else { self.moves += 1 }
         }
         for worker in &snapshot.workers {
@@ -376,6 +377,12 @@ mod tests {
         // b is heard of for the last time at second 2, and loses both at second 13, its ttl being 10 s.
         history.observe(&snapshot(&[("a", 0)], &[("u0", 13, Some("a")), ("u1", 13, Some("a"))]), at(14));
         assert_eq!((history.moves, history.takeovers), (1, 2));
+        // Of a read that takes 1 s, its last renewal seems to be by that later: it was heard of at 14, and is taken from at 22.
+        let [late, taken] = [at(14), at(23)];
+        let mut other = FleetHistory::default();
+        other.observe(&snapshot(&[("a", 0), ("b", 0)], &[("u0", 13, Some("a"))]), late);
+        other.observe(&snapshot(&[("b", 0)], &[("u0", 22, Some("b"))]), taken);
+        assert_eq!((other.moves, other.takeovers), (0, 1));
         history.observe(&snapshot(&[("a", 0)], &[("u0", 14, Some("a")), ("u1", 13, Some("a"))]), at(15));
         assert_eq!(
             (history.moves, history.takeovers),

@@ -56,13 +56,18 @@ impl Progress {
         Progress { shown, began: now, before: None }
     }
 
-    /// Whether what others do is to be known as well.
-    pub(crate) fn is_shown(&self) -> bool {
-        matches!(self.shown, Shown::Bar)
+    /// Whether what others do is to be known as well: for a bar all the time, and for a line shortly before it is told.
+    pub(crate) fn wants_counts(&self, now: Duration) -> bool {
+        const AHEAD: Duration = Duration::from_secs(2);
+        match self.shown {
+            Shown::Bar => true,
+            Shown::Lines { due, .. } => now + AHEAD >= due,
+            Shown::Nothing => false,
+        }
     }
 
     pub(crate) fn show(&mut self, state: JobState, now: Duration) {
-        if self.is_shown() {
+        if matches!(self.shown, Shown::Bar) {
             let counts = state.counts;
             let before = *self.before.get_or_insert(counts.settled());
             let message = told(state, before, now.saturating_sub(self.began));
@@ -147,8 +152,12 @@ mod tests {
         let due: Vec<u64> = (0..2000).filter(|at| told(*at).is_some()).collect();
         assert_eq!(due, [10, 30, 70, 150, 310, 610, 910, 1210, 1510, 1810]);
         assert_eq!(told(2500).unwrap(), "100 of 1000 settled, 4 running here, 2.4/m, about 6.2h left");
+        // What others have done is asked for before it is told, and not all the time.
+        progress.shown = Shown::Lines { due: secs(3000), gap: secs(300) };
+        assert_eq!([2997, 2998, 3000].map(|at| progress.wants_counts(secs(at))), [false, true, true]);
         progress.shown = Shown::Nothing;
         assert_eq!(progress.line(state, secs(9000)), None);
+        assert!(!progress.wants_counts(secs(9000)));
     }
 
     #[test]

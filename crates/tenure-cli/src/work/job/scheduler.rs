@@ -338,7 +338,7 @@ impl Scheduler {
         }
         let (counts, running, resting) = (self.board.counts(), self.slots.running(), self.board.resting());
         self.progress.show(JobState { counts, running, resting, wall: self.wall() }, asked_at);
-        if self.progress.is_shown() {
+        if self.progress.wants_counts(asked_at) {
             self.list_now_and_then();
         }
     }

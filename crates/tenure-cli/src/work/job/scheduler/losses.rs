@@ -1,51 +1,59 @@
 //! Leases that are being lost. Whoever loses its session loses all units at about the same time: they are told together.
 
 use super::Scheduler;
-use crate::output;
+use crate::output::{self, Lost};
 use std::time::Duration;
-use tenure::Key;
 use tenure::clock::boottime;
+use tenure::{Key, Loss};
 
 /// Units whose leases were being lost, which was not told yet.
 #[derive(Default)]
 pub(super) struct LostUnits {
-    keys: Vec<Key>,
+    /// Each with what became of its lease. None: it was still held when its command was stopped in time.
+    units: Vec<(Key, Option<Loss>)>,
     /// Since when the first of them waits.
     since: Duration,
 }
 
 impl LostUnits {
-    pub(super) fn add(&mut self, key: Key, now: Duration) {
-        if self.keys.is_empty() {
+    pub(super) fn add(&mut self, key: Key, loss: Option<Loss>, now: Duration) {
+        if self.units.is_empty() {
             self.since = now;
         }
-        self.keys.push(key);
+        self.units.push((key, loss));
     }
 
     /// Those to be told now: all, if no more can come, or if they have waited long enough.
-    fn due(&mut self, is_more_to_come: bool, now: Duration) -> Vec<Key> {
+    fn due(&mut self, is_more_to_come: bool, now: Duration) -> Vec<(Key, Option<Loss>)> {
         const MOMENT: Duration = Duration::from_millis(500);
         if is_more_to_come && now < self.since + MOMENT {
             return Vec::new();
         }
-        std::mem::take(&mut self.keys)
+        std::mem::take(&mut self.units)
     }
 }
 
 impl Scheduler {
     pub(super) fn tell_losses(&mut self, at_once: bool) {
-        let keys = self.lost.due(!at_once && self.slots.running() > 0, boottime());
-        let Some(first) = keys.first() else { return };
-        let why = self.outage.within(self.plan.ttl).map_or_else(String::new, |text| format!(" ({text})"));
-        let what = match keys.len() {
-            1 => format!(
-                "{first}: the lease was being lost{why}, and the command was stopped; the unit is run again"
-            ),
+        let units = self.lost.due(!at_once && self.slots.running() > 0, boottime());
+        let Some((first, loss)) = units.first() else { return };
+        // What befell them all is said of them all.
+        let lost = loss.as_ref().filter(|_| units.iter().all(|(_, other)| other == loss)).map(Lost::of);
+        let (why, remedy) = match lost {
+            Some(Lost { why, remedy }) => (why, remedy),
+            None => {
+                let outage = self.outage.within(self.plan.ttl);
+                let outage = outage.map_or_else(String::new, |text| format!(" ({text})"));
+                (format!("the lease was being lost{outage}"), Some(output::AGAINST_DELAYS))
+            }
+        };
+        let remedy = remedy.map_or_else(String::new, |remedy| format!(" ({remedy})"));
+        output::note(match units.len() {
+            1 => format!("{first}: {why}, and the command was stopped; the unit is run again{remedy}"),
             n => format!(
-                "{first} and {} more: the leases were being lost{why}, and the commands were stopped; the units are run again",
+                "{first} and {} more: {why}, and the commands were stopped; the units are run again{remedy}",
                 n - 1
             ),
-        };
-        output::note(format!("{what} ({})", output::AGAINST_DELAYS));
+        });
     }
 }

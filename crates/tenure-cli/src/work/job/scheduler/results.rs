@@ -205,7 +205,7 @@ impl Scheduler {
                 if !is_ours && matches!(run.ended, EndedUnit::Ran { .. } | EndedUnit::Overran { .. }) =>
             {
                 self.hand_back(&run.key);
-                self.lost.add(run.key, boottime());
+                self.lost.add(run.key, run.guard.loss(), boottime());
             }
             Some(run) => self.on_ended(run, None),
             None => {}
@@ -254,7 +254,7 @@ impl Scheduler {
             }
             EndedUnit::Stopped { why: Why::Losing, .. } => {
                 self.hand_back(&key);
-                self.lost.add(key, boottime());
+                self.lost.add(key, guard.loss(), boottime());
                 None
             }
             EndedUnit::Stopped { why: Why::Asked | Why::Overran | Why::Unwell, .. } | EndedUnit::TooLate => {
