@@ -44,7 +44,8 @@ impl Scheduler {
             None => {
                 let outage = self.outage.within(self.plan.ttl);
                 let outage = outage.map_or_else(String::new, |text| format!(" ({text})"));
-                (format!("the lease was being lost{outage}"), Some(output::AGAINST_DELAYS))
+                let were = if units.len() == 1 { "lease was" } else { "leases were" };
+                (format!("the {were} being lost{outage}"), Some(output::AGAINST_DELAYS))
             }
         };
         let remedy = remedy.map_or_else(String::new, |remedy| format!(" ({remedy})"));
