@@ -81,8 +81,7 @@ fn faults(text: &str) -> Result<FaultSet, InvalidInput> {
 }
 
 fn promise(name: &str) -> Result<Rule, InvalidInput> {
-    let known = Rule::ALL.iter().find(|rule| rule.name() == name);
-    known.copied().ok_or_else(|| {
+    Rule::named(name).ok_or_else(|| {
         InvalidInput::new(format!("there is no promise {name:?}; `tenure sim --list` has them all"))
     })
 }

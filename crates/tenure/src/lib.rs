@@ -15,9 +15,9 @@
 //! ```
 //!
 //! # What is promised
-//! At no instant do two holders both believe that they hold a key, as long as clock *rates* stay within ±10 %, clocks are not set ahead
-//! while leases are held (or `ages=off`), and no elapsed time is hidden from a process (a cloned or paused virtual machine hides it). That
-//! is all that any lease can give.
+//! At no instant do two holders both believe that they hold a key. Three things are assumed. Clock *rates* stay within ±10 %. Clocks are
+//! not set ahead while leases are held (or `ages=off`). No elapsed time is hidden from a process, as a cloned or paused virtual machine
+//! hides it. That is all that any lease can give.
 //! What holds whatever the clocks do is the [fence](Guard::fence): a resource that refuses fences lower than the
 //! highest it has seen never accepts a write of a deposed holder. Where correctness matters, check fences.
 //!

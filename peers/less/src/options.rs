@@ -166,6 +166,7 @@ mod tests {
             (CandidateOptions::new().follow_every(Duration::from_secs(11)), "follow rate"),
             (CandidateOptions::new().hold_every(ms(0)), "hold rate"),
             (CandidateOptions::new().hold_every(Duration::from_secs(5)), "hold rate"),
+            (CandidateOptions::new().hold_every(Duration::MAX), "hold rate"),
             (CandidateOptions::new().ttl(ms(900)).follow_every(ms(100)), "skew margin"),
             (CandidateOptions::new().errors_to_fallback(0), "errors"),
         ];

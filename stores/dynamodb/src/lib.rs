@@ -109,8 +109,8 @@
 #![doc = include_str!("../docs/iam-policy-operator.json")]
 //! ```
 //!
-//! No role of a store needs `PutItem` or `Scan`. Tables in the layout of other programs do, as the pages of their crates say. A program that [guards](DynamoStore::guard) its own transactions needs
-//! `dynamodb:ConditionCheckItem` on this table, besides the rights to its own.
+//! No role of a store needs `PutItem` or `Scan`. Tables in the layout of other programs do, as the pages of their crates say. A program
+//! that [guards](DynamoStore::guard) its own transactions needs `dynamodb:ConditionCheckItem` on this table, besides the rights to its own.
 //!
 //! # Tables in which other programs have leases
 //!

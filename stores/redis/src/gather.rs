@@ -1,7 +1,8 @@
 //! Writes that are asked for in one moment go to the server in one script: a call costs both sides more than a write.
 //!
 //! A write goes at once if no other is under way. Else, whoever asks first begins a task, which lets all that can run do so once, and then
-//! sends what has come together. Its own future may be looked at much later, or never again. Nobody waits for the answers to calls that are under way, so a write takes no longer by this than by itself.
+//! sends what has come together. Its own future may be looked at much later, or never again. Nobody waits for the answers to calls that
+//! are under way, so a write takes no longer by this than by itself.
 
 use crate::client::RedisClient;
 use crate::write::{ScriptDraft, WriteResult, send};
@@ -70,14 +71,16 @@ impl ScriptBatch {
 
     /// Sends what is to go once all that can run have done so, in the background.
     fn send_soon(self: &Arc<ScriptBatch>) {
-        let departure = Departure(Arc::clone(self));
+        let leader = BatchLeader(Arc::clone(self));
         // Without a runtime nobody waits, either: they hear that it has ended.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 tokio::task::yield_now().await;
-                let gathered = departure.0.take();
+                let (client, gathered) = (Arc::clone(&leader.0.client), leader.0.take());
+                // What comes together from now on has a leader of its own.
+                drop(leader);
                 if !gathered.is_empty() {
-                    perform(&departure.0.client, gathered).await;
+                    perform(&client, gathered).await;
                 }
             });
         }
@@ -134,10 +137,10 @@ impl Drop for UnansweredWrite<'_> {
     }
 }
 
-/// The task that sends what has come together. If it ends with its runtime, those who wait go by another one, or hear of it.
-struct Departure(Arc<ScriptBatch>);
+/// The task that sends what has come together. If it ends with its runtime before that, those who wait hear of it.
+struct BatchLeader(Arc<ScriptBatch>);
 
-impl Drop for Departure {
+impl Drop for BatchLeader {
     fn drop(&mut self) {
         self.0.send_all();
     }

@@ -43,6 +43,8 @@ fn options(typed: &args::SimArgs) -> Result<SimOptions, Failure> {
         let fault = FaultKind::named(name).ok_or_else(|| unknown("fault", name))?;
         without = without.with(fault);
     }
+    let promise = |name: &String| Rule::named(name).ok_or_else(|| unknown("promise", name));
+    let only = typed.only.as_ref().map(promise).transpose()?;
     Ok(SimOptions {
         seed: typed.seed,
         hours: typed.hours,
@@ -51,15 +53,10 @@ fn options(typed: &args::SimArgs) -> Result<SimOptions, Failure> {
         bugs: bugs(&typed.bug)?,
         without,
         nodes: typed.nodes,
-        only: typed.only.as_deref().map(promise).transpose()?,
+        only,
         shrink: !typed.no_shrink,
         jobs: typed.jobs,
     })
-}
-
-fn promise(name: &str) -> Result<Rule, Failure> {
-    let known = Rule::ALL.iter().find(|rule| rule.name() == name);
-    known.copied().ok_or_else(|| unknown("promise", name))
 }
 
 fn unknown(kind: &str, name: &str) -> Failure {

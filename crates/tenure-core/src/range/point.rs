@@ -182,6 +182,7 @@ mod tests {
             prop_assert!(text.len() >= pad);
             prop_assert_eq!(&Point::from_hex(&text.to_uppercase()).unwrap(), &point);
         });
+        assert_eq!(Point::from(10u64).to_hex(70_000), "0".repeat(69_999) + "a");
     }
 
     #[test]

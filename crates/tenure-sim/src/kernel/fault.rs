@@ -151,12 +151,6 @@ impl FaultKind {
             | FaultKind::HintLate => true,
         }
     }
-
-    /// The kind of this name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<FaultKind> {
-        FaultKind::ALL.iter().copied().find(|fault| fault.name() == name)
-    }
 }
 
 /// A set of kinds of faults.

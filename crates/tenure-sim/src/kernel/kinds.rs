@@ -14,6 +14,12 @@ macro_rules! kinds {
                 match self { $($Kinds::$kind => $name,)* }
             }
 
+            /// The kind of this name.
+            #[must_use]
+            pub fn named(name: &str) -> Option<$Kinds> {
+                $Kinds::ALL.iter().copied().find(|kind| kind.name() == name)
+            }
+
             /// What it is.
             #[must_use]
             pub fn about(self) -> &'static str {

@@ -37,9 +37,10 @@ impl Scheduler {
     pub(super) fn tell_losses(&mut self, at_once: bool) {
         let units = self.lost.due(!at_once && self.slots.running() > 0, boottime());
         let Some((first, loss)) = units.first() else { return };
-        // What befell them all is said of them all.
-        let lost = loss.as_ref().filter(|_| units.iter().all(|(_, other)| other == loss)).map(Lost::of);
-        let (why, remedy) = match lost {
+        // What befell them all is said of them all. Of delays, what the store's trouble was says more.
+        let is_of_all = units.iter().all(|(_, other)| other == loss);
+        let lost = loss.as_ref().filter(|_| is_of_all).map(Lost::of);
+        let (why, remedy) = match lost.filter(|lost| lost.remedy != Some(output::AGAINST_DELAYS)) {
             Some(Lost { why, remedy }) => (why, remedy),
             None => {
                 let outage = self.outage.within(self.plan.ttl);
