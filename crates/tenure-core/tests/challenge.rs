@@ -1,7 +1,7 @@
 //! What tries ask about claims that have stood for long. Plan: one try of many asks the session, waits for that and says so in the
 //! claim's record; the next question is due when as much time has passed again; what is younger, or asked about already, is left
-//! alone; without ages the wall clock tells; whoever waits for long goes by what it watches; a store that refuses ends a
-//! try at once, and a short wait goes on without a spin.
+//! alone; without ages the wall clock tells; whoever waits for long goes by what it watches; what only a newer version asks stays; a store
+//! that refuses ends a try at once, and a short wait goes on without a spin.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 use crate::common::*;
@@ -117,6 +117,19 @@ fn a_question_replaces_a_mark_that_says_the_session_is_missing() {
     assert_eq!(step.requests, vec![question()]);
     let marks = a.step(now(AT + 5), won(3, nonce(2), 3));
     let marked = Record { nonce: nonce(3), stamp: now(20_000).wall, ..claimed(0) };
+    assert_eq!(marks.requests, vec![write(4, "k", unchanged(nonce(90)), marked)]);
+}
+
+#[test]
+fn what_only_a_newer_version_asks_stays_in_a_record_that_says_a_question_was_asked() {
+    let newer = || Letter::new(key("k"), Ask::of_code(99));
+    let mut claim = claimed(0);
+    claim.tenure.as_mut().unwrap().mail = vec![newer(), asking()];
+    let (mut a, step) = finds(WaitPolicy::Try, claim, Some(20_000));
+    assert_eq!(step.requests, vec![question()]);
+    let marks = a.step(now(AT + 5), won(3, nonce(2), 3));
+    let mut marked = Record { nonce: nonce(3), stamp: now(20_000).wall, ..claimed(0) };
+    marked.tenure.as_mut().unwrap().mail = vec![newer()];
     assert_eq!(marks.requests, vec![write(4, "k", unchanged(nonce(90)), marked)]);
 }
 

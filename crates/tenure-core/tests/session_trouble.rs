@@ -114,12 +114,20 @@ fn what_is_asked_of_the_session_itself_is_told_and_that_it_lives_needs_no_word()
         (Ask::HandOver, vec![Notice::SessionAsked(Ask::HandOver)], 1),
         (Ask::Revoke, vec![Notice::SessionAsked(Ask::Revoke)], 0),
         (Ask::Confirm, vec![], 1),
+        (Ask::of_code(99), vec![], 1),
     ] {
         let mut a = holding_on_session();
         let step = reads(&mut a, "session/a", ask);
         assert_eq!((step.notices, step.requests.len()), (told, renewals), "{ask:?}");
         assert_eq!(a.step(now(3_341), Event::Wake).requests, vec![], "nothing is looked for: {ask:?}");
     }
+}
+
+#[test]
+fn what_only_a_newer_version_asks_of_a_lease_is_told_to_nobody() {
+    let mut a = holding_on_session();
+    let told = reads(&mut a, "k", Ask::of_code(99));
+    assert_eq!((told.notices, told.requests.len()), (vec![], 1), "the session is renewed once more");
 }
 
 #[test]

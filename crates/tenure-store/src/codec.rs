@@ -172,7 +172,7 @@ fn encode_tenure<W: CborWrite>(e: &mut Encoder<W>, tenure: &Tenure, nonce: Nonce
     if !tenure.mail.is_empty() {
         e.u8(6)?.array(tenure.mail.len() as u64)?;
         for letter in &tenure.mail {
-            e.array(2)?.str(letter.key.as_str())?.u8(letter.ask.code())?;
+            e.array(2)?.str(letter.key.as_str())?.u64(letter.ask.code())?;
         }
     }
     if !tenure.marks.is_empty() {

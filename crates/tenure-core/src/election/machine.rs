@@ -8,7 +8,6 @@ use crate::holder::lease_id::LeaseId;
 use crate::holder::loss::Loss;
 use crate::holder::notice::Notice;
 use crate::values::fence::Fence;
-use crate::values::record::Ask;
 use crate::values::time::{Now, Tick};
 
 /// A leadership: the lease that it is, and until when that is believed.
@@ -252,7 +251,7 @@ impl Election {
                 stage.output.changes.push(Change::Elected { lease, fence });
             }
             Notice::Valid(lease, until) => self.valid(*lease, *until),
-            Notice::Asked(lease, ask) if self.leads(*lease) && *ask != Ask::Confirm => {
+            Notice::Asked(lease, ask) if self.leads(*lease) && !ask.is_question() => {
                 self.retire(stage, StepDownCause::Asked);
             }
             Notice::Lost(lease, loss) => self.lost(stage, *lease, loss),

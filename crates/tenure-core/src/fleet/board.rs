@@ -5,6 +5,9 @@
 //! *planner* is the worker that lists and plans after that. If there is none, or it is dead, a worker that sees this writes itself there. After
 //! the planner has told its plan, it *marks* the board with the plan's number and the names of the workers concerned. Without a push from the
 //! store, a worker that suspects another one sets the *alarm*. All workers then look more often until the case is decided.
+//!
+//! Workers of several versions write the same board. Each write takes away only what it ends. What only a newer version knows stays, up to a limit, so
+//! that nothing that somebody else writes there keeps this version from writing its own.
 
 use crate::op::{Expect, Write};
 use crate::values::error::StoreError;
@@ -27,6 +30,8 @@ const AT: &str = "at";
 pub(crate) const LONGEST_REST: u32 = 64;
 /// With more than so many bytes of names, a plan concerns everybody as far as the board tells.
 const NAMES: usize = 512;
+/// What only a newer version knows stays where it has no more bytes than this: a record has room for 8,192, of which this version needs less than half.
+const MOST_NEWER: usize = 4096;
 
 /// What a board says of the last plan that was told.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -99,8 +104,7 @@ pub fn standbys(board: &Record) -> BTreeSet<HolderId> {
 /// `Foreign` when a hostile board leaves no higher generation.
 pub fn advance(board: Key, seen: Option<&Stored>, nonce: Nonce, wall: Wall) -> Result<Write, StoreError> {
     let fence = generation(seen).next(Fence::floor(wall))?;
-    let mut metadata = seen.map(|seen| seen.record.metadata.clone()).unwrap_or_default();
-    metadata.retain(|name, _| [PLANNER, PLAN, STANDBYS, REST].contains(&name.as_str()));
+    let metadata = seen.map(|seen| without(seen, &[ALARM])).unwrap_or_default();
     Ok(write(board, seen, fence, nonce, wall, metadata))
 }
 
@@ -118,17 +122,15 @@ pub(crate) fn claim(
     let mut write = advance(board, seen, nonce, wall)?;
     let named = [("session", Value::from(me.session.as_str())), ("fence", number(me.fence.0))];
     let named = named.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    // Those who stood by the planner before know the others, and those who rest are still to be told by letters.
-    write.record.metadata.retain(|name, _| [STANDBYS, REST].contains(&name.as_str()));
+    // The plan was another's. Those who stood by the planner before know the others, and those who rest are still to be told by letters.
+    write.record.metadata.remove(PLAN);
     write.record.metadata.insert(PLANNER.to_owned(), Value::Map(named));
     Ok(write)
 }
 
 /// The write by which a worker plans no more, though it lives: whoever sees that takes its place.
 pub(crate) fn resign(board: Key, seen: &Stored, nonce: Nonce, wall: Wall) -> Write {
-    let mut metadata = seen.record.metadata.clone();
-    metadata.retain(|name, _| [STANDBYS, REST, ALARM].contains(&name.as_str()));
-    write(board, Some(seen), seen.record.fence, nonce, wall, metadata)
+    write(board, Some(seen), seen.record.fence, nonce, wall, without(seen, &[PLANNER, PLAN]))
 }
 
 /// The write that sets the alarm.
@@ -169,6 +171,30 @@ pub(crate) fn rest(board: &Record) -> u32 {
 /// Whether the alarm is set.
 pub(crate) fn is_alarmed(board: Option<&Stored>) -> bool {
     board.is_some_and(|board| board.record.metadata.get(ALARM) == Some(&Value::Bool(true)))
+}
+
+/// What a board says, but for these names.
+fn without(seen: &Stored, ended: &[&str]) -> Metadata {
+    let mut metadata = seen.record.metadata.clone();
+    for name in ended {
+        metadata.remove(*name);
+    }
+    metadata
+}
+
+/// How many bytes a value has at the least, of which a record makes a little more.
+fn bytes(value: &Value) -> usize {
+    1 + match value {
+        Value::Null | Value::Bool(_) => 0,
+        Value::Number(number) => number.as_str().len(),
+        Value::Text(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        Value::List(values) => values.iter().map(bytes).sum(),
+        Value::Map(fields) => fields.iter().map(|(name, value)| name.len() + bytes(value)).sum(),
+        Value::TextSet(texts) => texts.iter().map(|text| 1 + text.len()).sum(),
+        Value::NumberSet(numbers) => numbers.iter().map(|number| 1 + number.as_str().len()).sum(),
+        Value::BytesSet(all) => all.iter().map(|bytes| 1 + bytes.len()).sum(),
+    }
 }
 
 fn number(n: u64) -> Value {
@@ -222,8 +248,13 @@ fn write(
     fence: Fence,
     nonce: Nonce,
     wall: Wall,
-    metadata: Metadata,
+    mut metadata: Metadata,
 ) -> Write {
+    let is_known = |name: &str| [ALARM, PLANNER, PLAN, STANDBYS, REST].contains(&name);
+    let newer = metadata.iter().filter(|(name, _)| !is_known(name));
+    if newer.map(|(name, value)| name.len() + bytes(value)).sum::<usize>() > MOST_NEWER {
+        metadata.retain(|name, _| is_known(name));
+    }
     let expect = seen.map_or(Expect::Absent, |seen| Expect::Unchanged(seen.version));
     Write { key, expect, record: Record { fence, nonce, stamp: wall, tenure: None, metadata } }
 }
@@ -231,7 +262,7 @@ fn write(
 #[cfg(test)]
 mod tests {
     //! Plan: a generation ends the alarm, and keeps who plans and what was marked; who plans anew, or no more, ends the mark; what was marked is
-    //! read as it was written, but for too many names; what is of another type is nothing.
+    //! read as it was written, but for too many names; what is of another type is nothing; each write keeps what only a newer version knows, up to a limit.
     use super::*;
     use crate::values::fence::Version;
 
@@ -279,6 +310,44 @@ mod tests {
         let anew = stands(claim(key, Some(&next), &me, nonce, wall).unwrap());
         assert_eq!((shows(&anew), standbys(&anew.record)), ((false, Some(me), None), by));
         assert!(!is_alarmed(None));
+    }
+
+    #[test]
+    fn what_only_a_newer_version_knows_survives_each_write_of_this_one() {
+        let (key, nonce, wall) = (Key::new("board").unwrap(), Nonce(1), Wall(0));
+        let me = Attachment { session: Key::new("worker").unwrap(), fence: Fence(9) };
+        let by = BTreeSet::from([HolderId::new("s").unwrap()]);
+        let led = stands(claim(key.clone(), None, &me, nonce, wall).unwrap());
+        let mut board = stands(mark(key.clone(), &led, &plan(2), &by, nonce, wall));
+        let newer = Metadata::from([("colour".to_owned(), Value::from("red"))]);
+        board.record.metadata.insert("zones".to_owned(), Value::Map(newer));
+        let board = stands(alarm(key.clone(), &board, nonce, wall));
+        for (write, ends) in [
+            (advance(key.clone(), Some(&board), nonce, wall).unwrap(), vec![ALARM]),
+            (claim(key.clone(), Some(&board), &me, nonce, wall).unwrap(), vec![ALARM, PLAN]),
+            (resign(key.clone(), &board, nonce, wall), vec![PLANNER, PLAN]),
+            (alarm(key.clone(), &board, nonce, wall), vec![]),
+            (mark(key, &board, &plan(2), &by, nonce, wall), vec![]),
+        ] {
+            let mut stays = board.record.metadata.clone();
+            stays.retain(|name, _| !ends.contains(&name.as_str()));
+            assert_eq!(write.record.metadata, stays, "{ends:?}");
+        }
+    }
+
+    #[test]
+    fn no_board_is_filled_so_that_this_version_can_not_write_its_own() {
+        let (key, nonce, wall) = (Key::new("board").unwrap(), Nonce(1), Wall(0));
+        let mut board = stands(advance(key.clone(), None, nonce, wall).unwrap());
+        let many = Value::List(vec![Value::from("zone-12"); 1_000]);
+        for (name, size) in [("zones", 800), ("notes", 3_290)] {
+            board.record.metadata.insert(name.to_owned(), Value::from("x".repeat(size).as_str()));
+        }
+        let kept = mark(key.clone(), &board, &plan(2), &BTreeSet::new(), nonce, wall).record.metadata;
+        assert!(["zones", "notes", PLAN, REST].iter().all(|name| kept.contains_key(*name)), "{kept:?}");
+        board.record.metadata.insert("more".to_owned(), many);
+        let left = mark(key, &board, &plan(2), &BTreeSet::new(), nonce, wall).record.metadata;
+        assert_eq!(left.keys().collect::<Vec<_>>(), [PLAN, REST, STANDBYS]);
     }
 
     #[test]

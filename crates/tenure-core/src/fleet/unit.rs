@@ -228,6 +228,7 @@ impl UnitSpec {
                     let retry = Retry::parse(&value);
                     spec.retry = Some(retry.ok_or_else(|| damaged("a count of failures", &value))?);
                 }
+                ("status", Value::Text(status)) => return Err(newer(&status)),
                 ("needs" | "status" | "pin", value) => {
                     return Err(damaged("labels, a status or a worker", &value));
                 }
@@ -246,10 +247,19 @@ fn damaged(wanted: &str, found: &Value) -> StoreError {
     ))
 }
 
+/// Nothing has to be mended there, and nothing removed: what this version writes as a status, all later ones know.
+fn newer(status: &str) -> StoreError {
+    let status: String = status.chars().take(60).collect();
+    StoreError::foreign(format!(
+        "a unit has the status {status:?}, which this program does not know; upgrade it"
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     //! Plan: whatever a unit's record says is read as it was written, each part by itself; weights from 1 to 2^53; what is said
-    //! of another type, or means nothing, is named; the users' fields stay theirs, and what only a newer version knows stays.
+    //! of another type, or means nothing, is named; the users' fields stay theirs, and what only a newer version knows stays; a status
+    //! that only a newer version knows is no damage.
     use super::*;
 
     #[test]
@@ -313,6 +323,20 @@ mod tests {
         let reserved = Metadata::from([(RESERVED.to_owned(), Value::Bool(true))]);
         assert!(UnitSpec::default().compose(reserved.clone()).is_err());
         assert!(UnitSpec::parse(reserved).is_err());
+    }
+
+    #[test]
+    fn a_status_of_a_newer_version_is_no_damage_that_is_to_be_removed() {
+        let told = |status: Value| {
+            let own = Metadata::from([("status".to_owned(), status)]);
+            let record = Metadata::from([(RESERVED.to_owned(), Value::Map(own))]);
+            UnitSpec::parse(record).unwrap_err().to_string()
+        };
+        let newer = told(Value::from("asleep"));
+        assert!(newer.contains("\"asleep\"") && newer.contains("upgrade it"), "{newer}");
+        assert!(!newer.contains("rm --damaged"), "{newer}");
+        let damaged = told(Value::Bool(true));
+        assert!(damaged.contains("rm --damaged") && !damaged.contains("upgrade it"), "{damaged}");
     }
 
     #[test]

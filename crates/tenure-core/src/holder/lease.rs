@@ -280,7 +280,8 @@ impl Holder {
     }
 
     fn tell_mail(&mut self, id: LeaseId, letters: &[Letter]) {
-        for letter in letters.iter().filter(|letter| !matches!(letter.ask, Ask::Confirm | Ask::Take)) {
+        let is_told = |ask: Ask| !ask.is_question() && ask != Ask::Take;
+        for letter in letters.iter().filter(|letter| is_told(letter.ask)) {
             self.tell(Notice::Asked(id, letter.ask));
         }
     }

@@ -181,7 +181,7 @@ impl Holder {
                 continue;
             }
             match letter.ask {
-                Ask::Confirm if letter.key == self.env.identity.session => {}
+                ask if ask.is_question() && letter.key == self.env.identity.session => {}
                 ask if letter.key == self.env.identity.session => self.tell(Notice::SessionAsked(ask)),
                 _ => self.settle_orphan(now, letter.key),
             }
@@ -193,10 +193,10 @@ impl Holder {
             self.revoke_attached(id);
         }
         // Of one that is left to expire, its user has heard the last.
-        if ask != Ask::Confirm && !matches!(self.leases.get(&id), Some(LeaseState::Lapsing(_))) {
+        if !ask.is_question() && !matches!(self.leases.get(&id), Some(LeaseState::Lapsing(_))) {
             self.tell(Notice::Asked(id, ask));
         }
-        if ask != Ask::Confirm
+        if !ask.is_question()
             && let Some(LeaseState::Attached(attached)) = self.leases.get(&id)
         {
             self.turns.asked(attached.key());

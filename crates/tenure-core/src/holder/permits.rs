@@ -129,7 +129,7 @@ impl Holder {
             return false;
         }
         let held = self.permits.machines.get(key).into_iter().flat_map(Semaphore::held);
-        let held: Vec<LeaseId> = held.filter(|_| ask != Ask::Confirm).collect();
+        let held: Vec<LeaseId> = held.filter(|_| !ask.is_question()).collect();
         for lease in held {
             self.tell(Notice::Asked(lease, ask));
         }

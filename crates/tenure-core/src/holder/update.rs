@@ -332,7 +332,7 @@ impl Update {
         if is_plain && ends_plain_data(self.is_withdrawn(), ctx.rules.bugs) {
             return Some(UpdateEnd::Withdrawn);
         }
-        if self.mail.iter().any(|letter| letter.ask != Ask::Confirm)
+        if self.mail.iter().any(|letter| !letter.ask.is_question())
             && matches!(self.change, UpdateKind::Next(_))
         {
             // Others want it, and have said so.

@@ -1,4 +1,7 @@
 //! What a key's record keeps of its ticks: the last run in full, those before it in brief.
+//!
+//! Hosts of several versions run the ticks of one key. What only a newer version keeps beside the last run stays, whoever runs the next
+//! tick. So does an earlier run that only a newer version understands, as nothing is decided by it.
 
 use crate::values::error::StoreError;
 use crate::values::fence::Fence;
@@ -9,10 +12,21 @@ use std::fmt;
 
 /// The field of a record's metadata.
 const FIELD: &str = "once";
-/// How many runs before the last are kept.
-const EARLIER: usize = 4;
+const TICK: &str = "tick";
+const STATE: &str = "state";
+const BEGAN: &str = "began";
+const ENDED: &str = "ended";
+const BY: &str = "by";
+const FENCE: &str = "fence";
+const SAYS: &str = "says";
+const KEEP: &str = "keep";
+const EARLIER: &str = "earlier";
+/// All names in it that this version writes, and may take away.
+const KNOWN: [&str; 9] = [TICK, STATE, BEGAN, ENDED, BY, FENCE, SAYS, KEEP, EARLIER];
+/// How many runs before the last are kept, unless a newer version has kept more.
+const MOST_EARLIER: usize = 4;
 /// The most bytes of what is said of a run.
-const SAYS: usize = 200;
+const MOST_SAYS: usize = 200;
 
 /// How far a run is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -95,9 +109,13 @@ impl fmt::Display for Run {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub struct History {
     last: Option<Run>,
-    /// The latest first.
+    /// The latest first: those of `kept` that this version understands.
     earlier: Vec<Run>,
+    /// All earlier runs as the record has them.
+    kept: Vec<Value>,
     kept_until: Wall,
+    /// What only a newer version keeps beside the last run.
+    newer: Metadata,
     /// Other fields of the record, which are left as they are.
     others: Metadata,
 }
@@ -106,7 +124,7 @@ impl History {
     /// What a record's metadata tells.
     ///
     /// # Errors
-    /// `Foreign` when it is not understood: a newer version's, or changed by hand.
+    /// `Foreign` when the last run is not understood: a newer version's, or changed by hand.
     pub fn of(metadata: &Metadata) -> Result<History, StoreError> {
         let mut others = metadata.clone();
         let Some(field) = others.remove(FIELD) else { return Ok(History { others, ..History::default() }) };
@@ -131,9 +149,10 @@ impl History {
         if let Some(last) = self.last.replace(run)
             && self.last.as_ref().is_none_or(|now| now.tick != last.tick)
         {
-            self.earlier
-                .insert(0, Run { by: None, fence: Fence(0), began: None, says: String::new(), ..last });
-            self.earlier.truncate(EARLIER);
+            let most = self.kept.len().max(MOST_EARLIER);
+            self.kept.insert(0, Value::Map(brief(&last)));
+            self.kept.truncate(most);
+            self.earlier = understood(&self.kept);
         }
         self.kept_until = self.kept_until.max(kept_until);
     }
@@ -142,7 +161,7 @@ impl History {
         if let Some(run) = &mut self.last {
             run.state = if is_well { RunState::Done } else { RunState::Failed };
             run.ended = Some(now);
-            let mut most = says.len().min(SAYS);
+            let mut most = says.len().min(MOST_SAYS);
             while !says.is_char_boundary(most) {
                 most -= 1;
             }
@@ -154,21 +173,21 @@ impl History {
     pub(super) fn fields(&self) -> Metadata {
         let mut fields = self.others.clone();
         let Some(last) = &self.last else { return fields };
-        let mut map = brief(last);
-        map.insert("keep".to_owned(), time(self.kept_until));
-        map.insert("fence".to_owned(), number(last.fence.0));
+        let mut map = self.newer.clone();
+        map.append(&mut brief(last));
+        map.insert(KEEP.to_owned(), time(self.kept_until));
+        map.insert(FENCE.to_owned(), number(last.fence.0));
         if let Some(by) = &last.by {
-            map.insert("by".to_owned(), by.as_str().into());
+            map.insert(BY.to_owned(), by.as_str().into());
         }
         if let Some(began) = last.began {
-            map.insert("began".to_owned(), time(began));
+            map.insert(BEGAN.to_owned(), time(began));
         }
         if !last.says.is_empty() {
-            map.insert("says".to_owned(), last.says.as_str().into());
+            map.insert(SAYS.to_owned(), last.says.as_str().into());
         }
-        if !self.earlier.is_empty() {
-            let earlier = self.earlier.iter().map(|run| Value::Map(brief(run))).collect();
-            map.insert("earlier".to_owned(), Value::List(earlier));
+        if !self.kept.is_empty() {
+            map.insert(EARLIER.to_owned(), Value::List(self.kept.clone()));
         }
         fields.insert(FIELD.to_owned(), Value::Map(map));
         fields
@@ -180,16 +199,16 @@ impl History {
 pub fn kept_until(metadata: &Metadata) -> Option<Wall> {
     let Some(Value::Map(field)) = metadata.get(FIELD) else { return None };
     // What can't be understood is kept.
-    Some(field.get("keep").and_then(wall).unwrap_or(Wall(u64::MAX)))
+    Some(field.get(KEEP).and_then(wall).unwrap_or(Wall(u64::MAX)))
 }
 
 fn brief(run: &Run) -> Metadata {
     let mut map = Metadata::from([
-        ("tick".to_owned(), time(run.tick)),
-        ("state".to_owned(), Value::from(run.state.name())),
+        (TICK.to_owned(), time(run.tick)),
+        (STATE.to_owned(), Value::from(run.state.name())),
     ]);
     if let Some(ended) = run.ended {
-        map.insert("ended".to_owned(), time(ended));
+        map.insert(ENDED.to_owned(), time(ended));
     }
     map
 }
@@ -209,32 +228,33 @@ fn wall(value: &Value) -> Option<Wall> {
 fn read(field: &Value, others: Metadata) -> Option<History> {
     let Value::Map(field) = field else { return None };
     let mut last = run(field)?;
-    last.by = match field.get("by") {
+    last.by = match field.get(BY) {
         Some(by) => Some(HolderId::new(by.as_text()?).ok()?),
         None => None,
     };
-    last.fence = Fence(u64::try_from(field.get("fence")?.as_i64()?).ok()?);
-    last.began = Some(wall(field.get("began")?)?);
-    last.says = field.get("says").map_or(Some(""), Value::as_text)?.to_owned();
-    let kept_until = wall(field.get("keep")?)?;
-    let earlier = match field.get("earlier") {
+    last.fence = Fence(u64::try_from(field.get(FENCE)?.as_i64()?).ok()?);
+    last.began = Some(wall(field.get(BEGAN)?)?);
+    last.says = field.get(SAYS).map_or(Some(""), Value::as_text)?.to_owned();
+    let kept_until = wall(field.get(KEEP)?)?;
+    let kept = match field.get(EARLIER) {
         None => Vec::new(),
-        Some(Value::List(runs)) => runs
-            .iter()
-            .map(|earlier| match earlier {
-                Value::Map(map) => run(map),
-                _ => None,
-            })
-            .collect::<Option<_>>()?,
+        Some(Value::List(runs)) => runs.clone(),
         Some(_) => return None,
     };
-    Some(History { last: Some(last), earlier, kept_until, others })
+    let mut newer = field.clone();
+    newer.retain(|name, _| !KNOWN.contains(&name.as_str()));
+    Some(History { last: Some(last), earlier: understood(&kept), kept, kept_until, newer, others })
+}
+
+/// Those of the earlier runs that this version understands.
+fn understood(kept: &[Value]) -> Vec<Run> {
+    kept.iter().filter_map(|earlier| if let Value::Map(map) = earlier { run(map) } else { None }).collect()
 }
 
 /// What is told of each run.
 fn run(map: &Metadata) -> Option<Run> {
-    let (tick, state) = (wall(map.get("tick")?)?, RunState::of(map.get("state")?.as_text()?)?);
-    let ended = match map.get("ended") {
+    let (tick, state) = (wall(map.get(TICK)?)?, RunState::of(map.get(STATE)?.as_text()?)?);
+    let ended = match map.get(ENDED) {
         Some(ended) => Some(wall(ended)?),
         None => None,
     };

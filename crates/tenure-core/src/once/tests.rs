@@ -1,6 +1,6 @@
 //! Plan: who has a due tick writes that it begins, and runs it once that is written, and not otherwise; what the record shows decides for
-//! both deliveries; ticks that are early, long past, or ahead of the clock; what is kept: bounded, with other fields left alone; records
-//! that can't be understood.
+//! both deliveries; ticks that are early, long past, or ahead of the clock; what is kept: bounded, with other fields left alone, and with
+//! what only a newer version knows; records that can't be understood.
 use super::*;
 use crate::values::metadata::Value;
 
@@ -114,6 +114,35 @@ fn what_ran_is_kept_in_bounds_and_other_fields_are_left_alone() {
     let mut run = again.clone();
     let [OnceAction::Write(fields)] = &run.on(NOW, held(&begun))[..] else { panic!() };
     assert_eq!(History::of(fields).unwrap().earlier()[0].tick, Wall(9));
+}
+
+#[test]
+fn what_only_a_newer_version_knows_of_runs_is_kept_and_hides_no_other() {
+    let mut seen = Metadata::new();
+    for tick in 1..=3 {
+        seen = after(tick, &seen, Some((true, "")));
+    }
+    let map = |pairs: &[(&str, Value)]| {
+        Value::Map(pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect())
+    };
+    let skipped = map(&[("state", Value::from("skipped")), ("tick", Value::from(2))]);
+    let done = map(&[("state", Value::from("done")), ("tick", Value::from(1)), ("took", Value::from(7))]);
+    // The newer version keeps more of them, too.
+    let mut kept = vec![skipped.clone(), done];
+    kept.resize(6, skipped);
+    let Some(Value::Map(field)) = seen.get_mut("once") else { panic!("nothing is kept") };
+    field.insert("zone".to_owned(), Value::from("b"));
+    field.insert("earlier".to_owned(), Value::List(kept.clone()));
+    assert!(matches!(once(3).refusal(NOW, &seen), Some(Refusal::Ran(run)) if run.tick == Wall(3)));
+    for ends in [None, Some((true, ""))] {
+        let next = after(4, &seen, ends);
+        let Value::Map(field) = &next["once"] else { panic!("{next:?}") };
+        assert_eq!(field["zone"], Value::from("b"));
+        let Value::List(earlier) = &field["earlier"] else { panic!("{field:?}") };
+        assert_eq!((earlier.len(), &earlier[1..]), (6, &kept[..5]));
+        let told: Vec<u64> = History::of(&next).unwrap().earlier().iter().map(|run| run.tick.0).collect();
+        assert_eq!(told, [3, 1]);
+    }
 }
 
 #[test]

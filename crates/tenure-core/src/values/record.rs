@@ -147,38 +147,48 @@ pub enum Ask {
     /// The key was passed on to you, and nothing else tells you so: take it. Workers of a fleet send it to one another; to whom it
     /// says nothing, it is a question as to whether it holds the key.
     Take,
+    /// What only a newer version knows, by its number, so that it stands in a record which this version writes again. To whom it says
+    /// nothing, it is a question, which is always harmless.
+    Newer(u64),
 }
 
 impl Ask {
-    /// All that there are.
+    /// All that this version knows.
     pub const ALL: [Ask; 4] = [Ask::HandOver, Ask::Revoke, Ask::Confirm, Ask::Take];
 
     /// Its number in a record.
     #[must_use]
-    pub fn code(self) -> u8 {
+    pub fn code(self) -> u64 {
         match self {
             Ask::HandOver => 0,
             Ask::Revoke => 1,
             Ask::Confirm => 2,
             Ask::Take => 3,
+            Ask::Newer(code) => code,
         }
     }
 
-    /// What has this number. One that only a newer version knows is a question, which is always harmless.
+    /// What has this number.
     #[must_use]
     pub fn of_code(code: u64) -> Ask {
-        Ask::ALL.into_iter().find(|ask| u64::from(ask.code()) == code).unwrap_or(Ask::Confirm)
+        Ask::ALL.into_iter().find(|ask| ask.code() == code).unwrap_or(Ask::Newer(code))
+    }
+
+    /// Whether its reader is only to say whether it holds the key.
+    pub(crate) fn is_question(self) -> bool {
+        matches!(self, Ask::Confirm | Ask::Newer(_))
     }
 }
 
 impl fmt::Display for Ask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Ask::HandOver => "hand over",
-            Ask::Revoke => "stop: it is withdrawn",
-            Ask::Confirm => "confirm",
-            Ask::Take => "take",
-        })
+        match self {
+            Ask::HandOver => f.write_str("hand over"),
+            Ask::Revoke => f.write_str("stop: it is withdrawn"),
+            Ask::Confirm => f.write_str("confirm"),
+            Ask::Take => f.write_str("take"),
+            Ask::Newer(code) => write!(f, "what a newer version knows as {code}"),
+        }
     }
 }
 
@@ -335,27 +345,30 @@ impl fmt::Display for Sighting {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: a full mailbox takes a request in the place of a question, and nothing else.
+    //! Plan: each ask has its number, and what only a newer version knows keeps its own; a full mailbox takes a request in the place of a
+    //! question, and nothing else.
     use super::*;
 
     #[test]
-    fn each_ask_has_a_number_of_its_own_and_what_is_unknown_is_a_question() {
+    fn each_ask_has_a_number_of_its_own_and_what_is_unknown_keeps_its_own() {
         // One that is new does not compile here before it stands in the list of all.
         let next = |ask| match ask {
             None => Some(Ask::HandOver),
             Some(Ask::HandOver) => Some(Ask::Revoke),
             Some(Ask::Revoke) => Some(Ask::Confirm),
             Some(Ask::Confirm) => Some(Ask::Take),
-            Some(Ask::Take) => None,
+            Some(Ask::Take | Ask::Newer(_)) => None,
         };
         let mut last = None;
         for ask in Ask::ALL {
             last = next(last);
             assert_eq!(last, Some(ask));
-            assert_eq!(Ask::of_code(ask.code().into()), ask);
+            assert_eq!(Ask::of_code(ask.code()), ask);
         }
         assert_eq!(next(last), None);
-        assert_eq!(Ask::of_code(99), Ask::Confirm);
+        let newer = Ask::of_code(99);
+        assert_eq!((newer, newer.code()), (Ask::Newer(99), 99));
+        assert!(newer.is_question() && Ask::Confirm.is_question() && !Ask::HandOver.is_question());
     }
 
     #[test]
@@ -371,5 +384,7 @@ mod tests {
         assert_eq!((tenure.mail.len(), tenure.mail.last()), (MAILBOX, Some(&letter("urgent", Ask::Revoke))));
         assert!(tenure.mail.iter().all(|letter| letter.ask != Ask::Confirm));
         assert!(!tenure.post(letter("late", Ask::Revoke)), "no request takes another's place");
+        tenure.mail[0] = letter("newer", Ask::of_code(99));
+        assert!(!tenure.post(letter("late", Ask::Revoke)), "what only its reader knows may be a request");
     }
 }
