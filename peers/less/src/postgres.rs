@@ -4,7 +4,7 @@ use crate::storage::{Calling, LeaderRow, Micros, Seen, Storage};
 use std::time::Duration;
 use tenure_core::{ErrorKind, StoreError};
 use tenure_postgres::PostgresConfig;
-use tenure_postgres::statements::{Call, Lines, Params};
+use tenure_postgres::statements::{Call, Connections, Params};
 use tenure_postgres::tokio_postgres::types::Type;
 
 /// A deadline is read as whole microseconds, which is all that the server keeps. `infinity` is none, and no number; later ones than those of the
@@ -47,12 +47,12 @@ const TABLE: &str = "\
 /// The table `less.record` of a PostgreSQL database. Any number of candidates share one.
 #[derive(Clone)]
 pub struct PostgresStorage {
-    lines: Lines,
+    connections: Connections,
 }
 
 impl std::fmt::Debug for PostgresStorage {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "PostgresStorage({})", self.lines.place())
+        write!(f, "PostgresStorage({})", self.connections.place())
     }
 }
 
@@ -67,17 +67,17 @@ impl PostgresStorage {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn open(config: &PostgresConfig) -> Result<Self, StoreError> {
-        let lines = Lines::open(config)?;
-        let rows = lines.ask(Call::Read, "SELECT to_regclass('less.record') IS NOT NULL", &[]).await?;
+        let connections = Connections::open(config)?;
+        let rows = connections.ask(Call::Read, "SELECT to_regclass('less.record') IS NOT NULL", &[]).await?;
         let is_there = rows.first().is_some_and(|row| row.get::<_, bool>(0));
         if !is_there {
             return Err(StoreError::invalid(format!(
                 "{}: there is no table less.record; `tenure doctor --create-table`, PostgresStorage::migrate or less's own \
                  migration makes it",
-                lines.place()
+                connections.place()
             )));
         }
-        Ok(PostgresStorage { lines })
+        Ok(PostgresStorage { connections })
     }
 
     /// What the role lacks of the four rights on the table that a candidate needs: none, if it may do all.
@@ -90,7 +90,7 @@ impl PostgresStorage {
     pub async fn lacking(&self) -> Result<Vec<String>, StoreError> {
         let sql = "SELECT name FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS name \
                    WHERE NOT has_table_privilege('less.record', name)";
-        let rows = self.lines.ask(Call::Read, sql, &[]).await.map_err(about)?;
+        let rows = self.connections.ask(Call::Read, sql, &[]).await.map_err(about)?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
@@ -103,7 +103,7 @@ impl PostgresStorage {
     /// Nothing is changed.
     pub async fn is_read_only(&self) -> Result<bool, StoreError> {
         let sql = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'";
-        let rows = self.lines.ask(Call::Read, sql, &[]).await.map_err(about)?;
+        let rows = self.connections.ask(Call::Read, sql, &[]).await.map_err(about)?;
         Ok(rows.first().is_some_and(|row| row.get(0)))
     }
 
@@ -115,10 +115,10 @@ impl PostgresStorage {
     /// # Cancel safety
     /// All is made, or nothing.
     pub async fn migrate(config: &PostgresConfig) -> Result<(), StoreError> {
-        let lines = Lines::open(config)?;
-        match lines.run(TABLE).await {
+        let connections = Connections::open(config)?;
+        match connections.run(TABLE).await {
             // less's own migration knows no lock. Whatever it was making is there now.
-            Err(_) => lines.run(TABLE).await,
+            Err(_) => connections.run(TABLE).await,
             Ok(()) => Ok(()),
         }
     }
@@ -143,7 +143,7 @@ fn about(error: StoreError) -> StoreError {
 impl Storage for PostgresStorage {
     fn look<'a>(&'a self, key: &'a str) -> Calling<'a, Seen> {
         Box::pin(async move {
-            let rows = self.lines.ask(Call::Read, LOOK, &[(&key, Type::TEXT)]).await.map_err(about)?;
+            let rows = self.connections.ask(Call::Read, LOOK, &[(&key, Type::TEXT)]).await.map_err(about)?;
             let row = rows.first().ok_or_else(|| StoreError::unavailable("the server answered nothing"))?;
             let found: (Option<String>, Option<i64>, bool, i64) =
                 (row.get(0), row.get(1), row.get(2), row.get(3));
@@ -181,7 +181,7 @@ impl Storage for PostgresStorage {
                 (&held_by, Type::TEXT),
                 (&until, Type::INT8),
             ];
-            self.lines.ask(Call::Write, TAKE, params).await.map(|rows| !rows.is_empty()).map_err(about)
+            self.connections.ask(Call::Write, TAKE, params).await.map(|rows| !rows.is_empty()).map_err(about)
         })
     }
 
@@ -189,7 +189,7 @@ impl Storage for PostgresStorage {
         Box::pin(async move {
             let ttl = micros(ttl);
             let params: &Params<'_> = &[(&key, Type::TEXT), (&value, Type::TEXT), (&ttl, Type::INT8)];
-            self.lines.ask(Call::Write, RENEW, params).await.map(|rows| !rows.is_empty()).map_err(about)
+            self.connections.ask(Call::Write, RENEW, params).await.map(|rows| !rows.is_empty()).map_err(about)
         })
     }
 
@@ -197,7 +197,11 @@ impl Storage for PostgresStorage {
         Box::pin(async move {
             let params: &Params<'_> =
                 &[(&key, Type::TEXT), (&row.value, Type::TEXT), (&row.deadline.0, Type::INT8)];
-            self.lines.ask(Call::Write, RELEASE, params).await.map(|rows| !rows.is_empty()).map_err(about)
+            self.connections
+                .ask(Call::Write, RELEASE, params)
+                .await
+                .map(|rows| !rows.is_empty())
+                .map_err(about)
         })
     }
 }

@@ -12,10 +12,10 @@ use rusqlite::{
     Connection, ErrorCode, OpenFlags, OptionalExtension, Transaction, TransactionBehavior, ffi, params,
 };
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure_core::{Clock, StoreError};
-use tokio::sync::Mutex;
+use tenure_store::parts::TurnLock;
 
 /// As less's own migration makes it.
 const TABLE: &str = "\
@@ -33,7 +33,9 @@ pub struct SqliteStorage {
 
 struct SharedDatabase {
     path: PathBuf,
-    database: Arc<Mutex<OpenDatabase>>,
+    /// Whoever has it waits for nobody else at the mutex.
+    turn: Arc<TurnLock>,
+    database: Mutex<OpenDatabase>,
     clock: Arc<dyn Clock>,
     zone: TimeZone,
 }
@@ -100,8 +102,8 @@ impl SqliteStorage {
         if let Some(fault) = database.files.fault() {
             return Err(StoreError::unavailable(fault));
         }
-        let database = Arc::new(Mutex::new(database));
-        let inner = SharedDatabase { path: path.to_owned(), database, clock, zone };
+        let (turn, database) = (Arc::default(), Mutex::new(database));
+        let inner = SharedDatabase { path: path.to_owned(), turn, database, clock, zone };
         Ok(SqliteStorage { inner: Arc::new(inner) })
     }
 
@@ -123,9 +125,13 @@ impl SqliteStorage {
         work: impl FnOnce(&SharedDatabase, &Transaction<'_>) -> Result<T, DatabaseError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let inner = Arc::clone(&self.inner);
-        let mut database = Arc::clone(&inner.database).lock_owned().await;
-        let ran = tokio::task::spawn_blocking(move || inner.transaction(&mut database, call, work)).await;
-        ran.unwrap_or_else(|_| {
+        let turn = inner.turn.take().await;
+        let ran = tokio::task::spawn_blocking(move || {
+            let ended = inner.transaction(&mut inner.database.lock().unwrap_or_else(PoisonError::into_inner), call, work);
+            drop(turn);
+            ended
+        });
+        ran.await.unwrap_or_else(|_| {
             Err(StoreError::unknown("the thread of a transaction has ended without an answer"))
         })
     }

@@ -69,7 +69,7 @@ pub struct Seen {
 /// Where rows are kept: a table of less's, or anything that can do as much.
 ///
 /// A call that fails with [`ErrorKind::Unknown`](tenure_core::ErrorKind::Unknown) may have taken effect, or may still; with any other
-/// kind, it did not and will not. Dropping a call counts as unknown.
+/// kind, it did not and will not. A call that is dropped, or that panics, counts as unknown.
 pub trait Storage: Send + Sync + 'static {
     /// Reads the row.
     fn look<'a>(&'a self, key: &'a str) -> Calling<'a, Seen>;

@@ -2,6 +2,7 @@
 
 mod lapse;
 mod late;
+mod panics;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]

@@ -8,65 +8,49 @@ use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::future::ProvideCredentials as ProvidedCredentials;
 use aws_credential_types::provider::{ProvideCredentials, Result as Loaded, SharedCredentialsProvider};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::Mutex as AsyncMutex;
-use tokio::task::JoinHandle;
+use tenure_store::parts::SharedCall;
 
-/// As long as the SDK waits by default. What has gone silent is made anew.
+/// As long as the SDK waits by default. What has gone silent is made anew, and so is what was loaded long ago and told nobody.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// Loads credentials in a task of their own: whoever asks next waits for the load that is under way.
 #[derive(Debug)]
 pub(crate) struct CredentialLoad {
     provider: SharedCredentialsProvider,
-    /// What was begun, and not told to anybody yet.
-    under_way: AsyncMutex<Option<PendingLoad>>,
-}
-
-#[derive(Debug)]
-struct PendingLoad {
-    task: JoinHandle<Loaded>,
-    /// Set once it has ended long ago: what it loaded may have been replaced since.
-    is_stale: Arc<AtomicBool>,
-}
-
-impl PendingLoad {
-    fn begin(provider: SharedCredentialsProvider) -> PendingLoad {
-        let is_stale = Arc::<AtomicBool>::default();
-        let ages = Arc::clone(&is_stale);
-        let task = tokio::spawn(async move {
-            let loaded = tokio::time::timeout(LONGEST, provider.provide_credentials()).await;
-            tokio::spawn(async move {
-                tokio::time::sleep(LONGEST).await;
-                ages.store(true, Ordering::Relaxed);
-            });
-            // The last ones that are known may still do, as where the SDK gives a load up.
-            loaded.unwrap_or_else(|_| {
-                provider.fallback_on_interrupt().ok_or_else(|| CredentialsError::provider_timed_out(LONGEST))
-            })
-        });
-        PendingLoad { task, is_stale }
-    }
+    load: SharedCall<Result<Credentials, Arc<CredentialsError>>>,
 }
 
 impl CredentialLoad {
     pub(crate) fn of(provider: SharedCredentialsProvider) -> CredentialLoad {
-        CredentialLoad { provider, under_way: AsyncMutex::new(None) }
+        CredentialLoad { provider, load: SharedCall::keeping(LONGEST) }
     }
 
     async fn join(&self) -> Loaded {
-        let mut under_way = self.under_way.lock().await;
-        under_way.take_if(|load| load.is_stale.load(Ordering::Relaxed));
-        let load = under_way.get_or_insert_with(|| PendingLoad::begin(self.provider.clone()));
-        let ended = (&mut load.task).await;
-        *under_way = None;
-        match ended {
-            Ok(loaded) => loaded,
-            // The runtime on which it was begun is no more.
-            Err(error) if error.is_cancelled() => self.provider.provide_credentials().await,
-            Err(error) => Err(CredentialsError::unhandled(error)),
+        match self.load.join(|| load(self.provider.clone())).await {
+            Some(loaded) => loaded.map_err(told),
+            None => Err(CredentialsError::unhandled("the load of credentials has panicked")),
         }
+    }
+}
+
+async fn load(provider: SharedCredentialsProvider) -> Result<Credentials, Arc<CredentialsError>> {
+    let loaded = tokio::time::timeout(LONGEST, provider.provide_credentials()).await;
+    // The last ones that are known may still do, as where the SDK gives a load up.
+    let loaded = loaded.unwrap_or_else(|_| {
+        provider.fallback_on_interrupt().ok_or_else(|| CredentialsError::provider_timed_out(LONGEST))
+    });
+    loaded.map_err(Arc::new)
+}
+
+/// The same error once more: the SDK's own can't be cloned, and what follows from it depends on its kind.
+fn told(error: Arc<CredentialsError>) -> CredentialsError {
+    match *error {
+        CredentialsError::CredentialsNotLoaded(_) => CredentialsError::not_loaded(error),
+        CredentialsError::ProviderTimedOut(_) => CredentialsError::provider_timed_out(LONGEST),
+        CredentialsError::InvalidConfiguration(_) => CredentialsError::invalid_configuration(error),
+        CredentialsError::ProviderError(_) => CredentialsError::provider_error(error),
+        _ => CredentialsError::unhandled(error),
     }
 }
 
@@ -85,9 +69,10 @@ impl ProvideCredentials for CredentialLoad {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: a load outlasts requests that are dropped, and is made once; what failed, is silent, or lost its runtime, is made anew.
+    //! Plan: a load outlasts requests that are dropped, and is made once; what failed, is silent, or lost its runtime, is made anew; an error is
+    //! of its kind for all who wait; a request that is not polled holds nobody up.
     use super::*;
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::time::timeout;
 
     /// Takes a second; but the first load may have another end.
@@ -159,6 +144,28 @@ mod tests {
         assert!(format!("{told:?}").contains("the helper has failed"), "{told:?}");
         assert!(load.provide_credentials().await.is_ok());
         assert_eq!(begun.load(Ordering::SeqCst), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn l4_a_request_that_is_not_polled_keeps_no_other_from_credentials() {
+        let (load, _) = slow(FirstLoad::Loads);
+        let mut first = Box::pin(load.join());
+        let begun = std::future::poll_fn(|cx| std::task::Poll::Ready(first.as_mut().poll(cx).is_pending()));
+        assert!(begun.await, "it takes a second");
+        assert!(timeout(HALF * 3, load.provide_credentials()).await.expect("it waits for another's").is_ok());
+        assert!(first.await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_error_is_of_its_kind_for_all_who_wait() {
+        let (load, begun) = slow(FirstLoad::Fails);
+        let (one, other) = tokio::join!(load.join(), load.join());
+        for told in [one, other] {
+            let told = told.unwrap_err();
+            assert!(matches!(told, CredentialsError::ProviderError(_)), "{told:?}");
+            assert!(format!("{told:?}").contains("the helper has failed"), "{told:?}");
+        }
+        assert_eq!(begun.load(Ordering::SeqCst), 1);
     }
 
     #[tokio::test(start_paused = true)]

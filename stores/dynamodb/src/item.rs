@@ -186,7 +186,7 @@ mod tests {
     //! in `seal` and in both, but for another time of writing in both; ages are cut at zero and never made up.
     use super::*;
     use std::time::Duration;
-    use tenure_testkit::Scribe;
+    use tenure_testkit::RecordFactory;
 
     fn item(record: &Record, written: Option<u64>) -> Item {
         let [(_, terms), (_, encoded)] = values(record, codec::encode(record).unwrap(), written);
@@ -195,25 +195,25 @@ mod tests {
             .into()
     }
 
-    fn attached_to(scribe: &Scribe) -> Record {
-        let mut record = scribe.held(7);
+    fn attached_to(factory: &RecordFactory) -> Record {
+        let mut record = factory.held(7);
         record.tenure.as_mut().unwrap().attachment =
-            Some(Attachment { session: scribe.key("s"), fence: Fence(70) });
+            Some(Attachment { session: factory.key("s"), fence: Fence(70) });
         record
     }
 
     fn assert_foreign(item: &Item, what: &str) {
-        let error = stored(&Scribe::new().key("a"), item, None).expect_err(what);
+        let error = stored(&RecordFactory::new().key("a"), item, None).expect_err(what);
         assert_eq!(error.kind(), tenure_core::ErrorKind::Foreign, "{what}");
         assert!(error.to_string().contains("key a"), "{error}");
     }
 
     #[test]
     fn what_is_written_is_what_is_read() {
-        let scribe = Scribe::new();
-        for record in [scribe.vacant(5), scribe.held(6), attached_to(&scribe)] {
+        let factory = RecordFactory::new();
+        for record in [factory.vacant(5), factory.held(6), attached_to(&factory)] {
             for written in [Some(17), None] {
-                let read = stored(&scribe.key("a"), &item(&record, written), None).unwrap();
+                let read = stored(&factory.key("a"), &item(&record, written), None).unwrap();
                 assert_eq!((read.version, read.age(), read.record), (record.version(), None, record.clone()));
             }
         }
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn what_contradicts_the_record_is_foreign() {
-        let record = attached_to(&Scribe::new());
+        let record = attached_to(&RecordFactory::new());
         let whole = item(&record, Some(17));
         let others = || {
             [
@@ -256,13 +256,13 @@ mod tests {
                     item.insert((*name).to_owned(), AttributeValue::L(changed.clone()));
                 }
                 if is_time && names.len() == 2 {
-                    assert!(stored(&Scribe::new().key("a"), &item, None).is_ok());
+                    assert!(stored(&RecordFactory::new().key("a"), &item, None).is_ok());
                 } else {
                     assert_foreign(&item, &format!("{place} of {names:?}: {:?}", changed.get(place)));
                 }
             }
         }
-        let mut more = item(&Scribe::new().vacant(5), None);
+        let mut more = item(&RecordFactory::new().vacant(5), None);
         for name in [TERMS, SEAL] {
             let mut terms = more[name].as_l().unwrap().clone();
             terms.push(attachment(None));
@@ -273,8 +273,8 @@ mod tests {
 
     #[test]
     fn an_age_is_the_difference_of_the_service_s_own_times() {
-        let (scribe, record) = (Scribe::new(), Scribe::new().held(5));
-        let age = |written, now| stored(&scribe.key("a"), &item(&record, written), now).unwrap().age();
+        let (factory, record) = (RecordFactory::new(), RecordFactory::new().held(5));
+        let age = |written, now| stored(&factory.key("a"), &item(&record, written), now).unwrap().age();
         assert_eq!(age(Some(5_000), Some(7_500)), Some(Duration::from_millis(2_500)));
         assert_eq!(age(Some(5_000), Some(4_000)), Some(Duration::ZERO));
         assert_eq!((age(None, Some(1)), age(Some(1), None)), (None, None));

@@ -18,9 +18,9 @@ use crate::location::TableLocation;
 use aws_sdk_dynamodb::Client;
 use fnv::FnvHasher;
 use std::hash::Hasher as _;
+use std::sync::OnceLock;
 use tenure_core::{Key, StoreError};
-use tenure_store::parts::Call;
-use tokio::sync::OnceCell;
+use tenure_store::parts::{Call, SharedCall};
 
 /// The most that there can be: each page of a listing asks all of them.
 pub(crate) const MOST: u16 = 128;
@@ -34,7 +34,9 @@ pub(crate) struct Shards {
     namespace: String,
     count: u16,
     /// The item is known to say this number.
-    is_fixed: OnceCell<()>,
+    is_fixed: OnceLock<()>,
+    /// What fixes it, for all who are about to write.
+    fixing: SharedCall<Result<(), StoreError>>,
 }
 
 impl Shards {
@@ -45,7 +47,7 @@ impl Shards {
         namespace: String,
         count: u16,
     ) -> Result<Shards, StoreError> {
-        let shards = Shards { namespace, count, is_fixed: OnceCell::new() };
+        let shards = Shards::new(namespace, count);
         let request = client.get_item().table_name(&place.table).set_key(Some(shards.own_keys()));
         let answer = request.consistent_read(true).send().await;
         if let Some(found) = answer.map_err(|error| failed(place, Call::Read, error))?.item {
@@ -54,6 +56,10 @@ impl Shards {
             let _was_empty = shards.is_fixed.set(());
         }
         Ok(shards)
+    }
+
+    fn new(namespace: String, count: u16) -> Shards {
+        Shards { namespace, count, is_fixed: OnceLock::new(), fixing: SharedCall::default() }
     }
 
     pub(crate) fn namespace(&self) -> &str {
@@ -118,7 +124,7 @@ mod tests {
     use super::*;
 
     fn shards(count: u16) -> Shards {
-        Shards { namespace: "n".to_owned(), count, is_fixed: OnceCell::new() }
+        Shards::new("n".to_owned(), count)
     }
 
     #[test]

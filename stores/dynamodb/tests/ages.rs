@@ -17,7 +17,7 @@ use tenure_dynamodb::{DynamoConfig, DynamoStore};
 use tenure_dynamodb_testkit::stub::{Fate, Stub};
 use tenure_dynamodb_testkit::{client, key, make, plain, store_by, wins};
 use tenure_store::{Expiry, Store};
-use tenure_testkit::{RealClock, Scribe, unique};
+use tenure_testkit::{RealClock, RecordFactory, unique};
 
 const TABLE: &str = "tenure-ages";
 
@@ -32,9 +32,9 @@ async fn an_age_goes_by_the_service_s_clock() {
     let stub = Stub::start(move |_, _| Fate::Redated(Some(shown.load(Ordering::SeqCst)))).await;
     let store = store_by(client(&stub.endpoint), TABLE, &unique("ages")).await;
     assert_eq!(store.capabilities().expiry, Expiry::AttestedAge);
-    let scribe = Scribe::new();
-    let record = scribe.held(5);
-    assert!(wins(&store, scribe.absent(&key("a"), record.clone())).await);
+    let factory = RecordFactory::new();
+    let record = factory.held(5);
+    assert!(wins(&store, factory.absent(&key("a"), record.clone())).await);
     assert!(age(&store).await < Some(Duration::from_secs(20)), "this test itself takes less than that");
 
     later.store(1000, Ordering::SeqCst);
@@ -42,8 +42,8 @@ async fn an_age_goes_by_the_service_s_clock() {
     assert!(old > Duration::from_secs(990) && old < Duration::from_secs(1020), "{old:?}");
 
     // Written by a clock that is then set back: never below zero.
-    let again = scribe.held(5);
-    assert!(wins(&store, scribe.unchanged(&key("a"), record.version(), again)).await);
+    let again = factory.held(5);
+    assert!(wins(&store, factory.unchanged(&key("a"), record.version(), again)).await);
     later.store(0, Ordering::SeqCst);
     assert_eq!(age(&store).await, Some(Duration::ZERO));
 }
@@ -54,19 +54,19 @@ async fn s1_a_write_from_behind_hidden_time_is_no_win_and_the_next_one_is_dated_
     let shown = Arc::clone(&later);
     let stub = Stub::start(move |_, _| Fate::Redated(Some(shown.load(Ordering::SeqCst)))).await;
     let store = store_by(client(&stub.endpoint), TABLE, &unique("hidden")).await;
-    let scribe = Scribe::new();
-    let (first, renewed) = (scribe.held(5), scribe.held(5));
-    assert!(wins(&store, scribe.absent(&key("a"), first.clone())).await);
+    let factory = RecordFactory::new();
+    let (first, renewed) = (factory.held(5), factory.held(5));
+    assert!(wins(&store, factory.absent(&key("a"), first.clone())).await);
     // This host has counted nothing of these minutes, its wall clock, which stamps the record, included.
     later.store(500, Ordering::SeqCst);
     let unbelievable =
-        store.write(scribe.unchanged(&key("a"), first.version(), renewed.clone())).await.unwrap_err();
+        store.write(factory.unchanged(&key("a"), first.version(), renewed.clone())).await.unwrap_err();
     assert_eq!(unbelievable.kind(), ErrorKind::Unknown, "{unbelievable}");
     assert!(unbelievable.to_string().contains("time was hidden"), "{unbelievable}");
     let old = store.read(&key("a")).await.unwrap().unwrap();
     assert_eq!(old.version, renewed.version(), "it took effect all the same");
     assert!(old.age() > Some(Duration::from_secs(400)), "and looks like a dead one's: {old:?}");
-    assert!(wins(&store, scribe.unchanged(&key("a"), renewed.version(), scribe.held(5))).await);
+    assert!(wins(&store, factory.unchanged(&key("a"), renewed.version(), factory.held(5))).await);
     assert!(age(&store).await < Some(Duration::from_secs(100)));
 }
 
@@ -75,22 +75,22 @@ async fn s1_a_letter_dates_nothing_and_the_next_renewal_does() {
     let later = Arc::new(AtomicI64::new(0));
     let shown = Arc::clone(&later);
     let stub = Stub::start(move |_, _| Fate::Redated(Some(shown.load(Ordering::SeqCst)))).await;
-    let (namespace, scribe) = (unique("letters"), Scribe::new());
+    let (namespace, factory) = (unique("letters"), RecordFactory::new());
     let writer = store_by(client(&stub.endpoint), TABLE, &namespace).await;
     // A host from which minutes are hidden by the time at which it writes.
     let hidden = store_by(client(&stub.endpoint), TABLE, &namespace).await;
     later.store(500, Ordering::SeqCst);
     assert!(writer.read(&key("none")).await.unwrap().is_none(), "it knows the time");
-    let record = scribe.held(5);
-    assert!(wins(&writer, scribe.absent(&key("a"), record.clone())).await);
+    let record = factory.held(5);
+    assert!(wins(&writer, factory.absent(&key("a"), record.clone())).await);
     assert!(age(&writer).await < Some(Duration::from_secs(100)) && age(&writer).await.is_some());
-    let mut letter = Record { nonce: scribe.vacant(5).nonce, ..record.clone() };
+    let mut letter = Record { nonce: factory.vacant(5).nonce, ..record.clone() };
     let asks = Letter::new(key("a"), Ask::Revoke);
     assert!(letter.tenure.as_mut().is_some_and(|tenure| tenure.post(asks)));
-    assert!(wins(&hidden, scribe.unchanged(&key("a"), record.version(), letter.clone())).await);
+    assert!(wins(&hidden, factory.unchanged(&key("a"), record.version(), letter.clone())).await);
     let seen = writer.read(&key("a")).await.unwrap().unwrap();
     assert_eq!((seen.age(), seen.record), (None, letter.clone()), "its holder has just written");
-    assert!(wins(&writer, scribe.unchanged(&key("a"), letter.version(), scribe.held(5))).await);
+    assert!(wins(&writer, factory.unchanged(&key("a"), letter.version(), factory.held(5))).await);
     assert!(age(&writer).await.is_some());
 }
 
@@ -99,8 +99,8 @@ async fn without_dates_there_are_no_ages() {
     let stub = Stub::start(|_, _| Fate::Redated(None)).await;
     let store = store_by(client(&stub.endpoint), TABLE, &unique("dateless")).await;
     assert_eq!(store.capabilities().expiry, Expiry::ObservedSilence);
-    let scribe = Scribe::new();
-    assert!(wins(&store, scribe.absent(&key("a"), scribe.held(5))).await);
+    let factory = RecordFactory::new();
+    assert!(wins(&store, factory.absent(&key("a"), factory.held(5))).await);
     assert_eq!(age(&store).await, None);
 }
 
@@ -115,15 +115,15 @@ async fn ages_can_be_switched_off() {
     };
     let (off, on) = (open(false).await, open(true).await);
     assert_eq!(off.capabilities().expiry, Expiry::ObservedSilence);
-    let scribe = Scribe::new();
-    let record = scribe.held(5);
-    assert!(wins(&off, scribe.absent(&key("a"), record.clone())).await);
+    let factory = RecordFactory::new();
+    let record = factory.held(5);
+    assert!(wins(&off, factory.absent(&key("a"), record.clone())).await);
     assert_eq!((age(&off).await, age(&on).await), (None, None), "nobody wrote down when");
-    assert!(wins(&on, scribe.unchanged(&key("a"), record.version(), scribe.held(5))).await);
+    assert!(wins(&on, factory.unchanged(&key("a"), record.version(), factory.held(5))).await);
     assert_eq!(age(&off).await, None);
     assert!(age(&on).await.is_some());
     // What the other wrote down goes away with the record that it was about.
     let version = on.read(&key("a")).await.unwrap().unwrap().version;
-    assert!(wins(&off, scribe.unchanged(&key("a"), version, scribe.held(5))).await);
+    assert!(wins(&off, factory.unchanged(&key("a"), version, factory.held(5))).await);
     assert_eq!(age(&on).await, None);
 }

@@ -28,7 +28,7 @@ use tenure_dynamodb::{DynamoConfig, DynamoStore};
 use tenure_dynamodb_testkit::stub::{Fate, Stub};
 use tenure_dynamodb_testkit::{client, endpoint, key, make, store, store_by, wins};
 use tenure_store::{Freshness, Store, StoreExt};
-use tenure_testkit::{RealClock, Scribe, unique};
+use tenure_testkit::{RealClock, RecordFactory, unique};
 
 const TABLE: &str = "tenure-faults";
 
@@ -40,8 +40,8 @@ async fn through(decide: impl Fn(&str, &str) -> Fate + Send + Sync + 'static) ->
     })
     .await;
     let namespace = unique("faults");
-    let (first, scribe, name) = (store(TABLE, &namespace).await, Scribe::new(), key("first"));
-    let Outcome::Won { version, .. } = first.write(scribe.absent(&name, scribe.vacant(1))).await.unwrap()
+    let (first, factory, name) = (store(TABLE, &namespace).await, RecordFactory::new(), key("first"));
+    let Outcome::Won { version, .. } = first.write(factory.absent(&name, factory.vacant(1))).await.unwrap()
     else {
         panic!("nobody else knows the namespace")
     };
@@ -104,11 +104,11 @@ async fn each_refusal_has_an_error_of_its_own() {
     ];
     for (status, code, message, kind, says) in cases {
         let (store, stub) = through(move |_, _| Fate::refusal(status, code, message)).await;
-        let scribe = Scribe::new();
+        let factory = RecordFactory::new();
         let key = key("a");
         let errors = [
-            store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap_err(),
-            store.remove(&key, scribe.held(5).version()).await.unwrap_err(),
+            store.write(factory.if_vacant(&key, factory.held(5))).await.unwrap_err(),
+            store.remove(&key, factory.held(5).version()).await.unwrap_err(),
             store.read(&key).await.unwrap_err(),
             store.read_many(std::slice::from_ref(&key), Freshness::Latest).await.unwrap_err(),
             store.list("", None, 10).await.unwrap_err(),
@@ -133,8 +133,8 @@ async fn each_refusal_has_an_error_of_its_own() {
 
 /// What a write and a read were answered.
 async fn both(store: &DynamoStore) -> [StoreError; 2] {
-    let (scribe, key) = (Scribe::new(), key("a"));
-    let write = store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap_err();
+    let (factory, key) = (RecordFactory::new(), key("a"));
+    let write = store.write(factory.if_vacant(&key, factory.held(5))).await.unwrap_err();
     [write, store.read(&key).await.unwrap_err()]
 }
 
@@ -172,9 +172,9 @@ async fn a_lost_answer_is_resolved_by_the_nonce() {
         _ => Fate::Through,
     })
     .await;
-    let (scribe, key) = (Scribe::new(), key("a"));
-    let record = scribe.held(5);
-    let error = store.write(scribe.if_vacant(&key, record.clone())).await.unwrap_err();
+    let (factory, key) = (RecordFactory::new(), key("a"));
+    let record = factory.held(5);
+    let error = store.write(factory.if_vacant(&key, record.clone())).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
     let found = store.read(&key).await.unwrap().expect("it was written all the same");
     assert_eq!(found.record, record);
@@ -183,18 +183,19 @@ async fn a_lost_answer_is_resolved_by_the_nonce() {
 #[tokio::test]
 async fn a_request_that_the_network_repeats_has_no_effect() {
     let (store, stub) = through(|_, _| Fate::Through).await;
-    let (scribe, key) = (Scribe::new(), key("a"));
+    let (factory, key) = (RecordFactory::new(), key("a"));
     for fence in [100, 7] {
         // The first claims a key that was never held, the second counts on from a fence above its clock. A release keeps it.
-        let (version, fence) = match store.write(scribe.if_vacant(&key, scribe.held(fence))).await.unwrap() {
+        let (version, fence) = match store.write(factory.if_vacant(&key, factory.held(fence))).await.unwrap()
+        {
             Outcome::Won { version, fence } => (version, fence),
             lost => panic!("{lost:?}"),
         };
-        let vacant = scribe.vacant(fence.0);
+        let vacant = factory.vacant(fence.0);
         let claim = stub.last();
         let answer = claim.repeat().await;
         assert!(answer.contains("ConditionalCheckFailedException"), "while it is held: {answer}");
-        assert!(wins(&store, scribe.unchanged(&key, version, vacant.clone())).await);
+        assert!(wins(&store, factory.unchanged(&key, version, vacant.clone())).await);
         let answer = claim.repeat().await;
         assert!(answer.contains("ConditionalCheckFailedException"), "after its release: {answer}");
         assert_eq!(store.read(&key).await.unwrap().unwrap().record, vacant);
@@ -252,10 +253,10 @@ async fn what_a_batch_left_out_is_asked_for_again() {
         Fate::Through
     })
     .await;
-    let scribe = Scribe::new();
+    let factory = RecordFactory::new();
     let keys = ["a", "b", "c"].map(key);
     for key in &keys {
-        assert!(wins(&store, scribe.absent(key, scribe.held(5))).await);
+        assert!(wins(&store, factory.absent(key, factory.held(5))).await);
     }
     stub.take();
     // A key that is named twice is asked for once, because DynamoDB refuses more.
@@ -285,8 +286,8 @@ async fn a_batch_of_writes_that_failed_in_part_is_unknown() {
             _ => Fate::Through,
         }
     };
-    let scribe = Scribe::new();
-    let batch = || ["a", "b"].map(|text| scribe.absent(&key(text), scribe.held(5))).to_vec();
+    let factory = RecordFactory::new();
+    let batch = || ["a", "b"].map(|text| factory.absent(&key(text), factory.held(5))).to_vec();
     let (store, _stub) = through(refuse("{\"S\":\"b\"}")).await;
     let error = store.write_many(batch()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
@@ -321,8 +322,8 @@ async fn a_batch_of_writes_of_which_one_may_have_landed_is_unknown_whatever_was_
             _ => Fate::Through,
         })
         .await;
-        let scribe = Scribe::new();
-        let batch = ["a", "b"].map(|text| scribe.absent(&key(text), scribe.held(5))).to_vec();
+        let factory = RecordFactory::new();
+        let batch = ["a", "b"].map(|text| factory.absent(&key(text), factory.held(5))).to_vec();
         let error = store.write_many(batch).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unknown, "{code}: {error}");
     }
@@ -350,7 +351,7 @@ async fn a_vacant_record_that_was_changed_by_hand_is_told_and_not_written_over()
     let namespace = unique("hand");
     let plain = tenure_dynamodb_testkit::plain();
     let store = store_by(client(&endpoint()), TABLE, &namespace).await;
-    let scribe = Scribe::new();
+    let factory = RecordFactory::new();
     let number = |number: u64| Some(AttributeValue::N(number.to_string()));
     let bytes = |bytes: &[u8]| Some(AttributeValue::B(Blob::new(bytes)));
     let changes = [
@@ -373,7 +374,7 @@ async fn a_vacant_record_that_was_changed_by_hand_is_told_and_not_written_over()
     for (n, (name, value)) in changes.into_iter().enumerate() {
         let what = format!("{name}: {value:?}");
         let key = key(&format!("k{n}"));
-        assert!(wins(&store, scribe.if_vacant(&key, scribe.vacant(70))).await);
+        assert!(wins(&store, factory.if_vacant(&key, factory.vacant(70))).await);
         let place = [("namespace", &*namespace), ("key", key.as_str())]
             .map(|(name, text)| (name.to_owned(), AttributeValue::S(text.to_owned())));
         let place = || Some(place.clone().into_iter().collect());
@@ -390,7 +391,7 @@ async fn a_vacant_record_that_was_changed_by_hand_is_told_and_not_written_over()
         // By a process that did not write it, and by the one that did.
         let other = store_by(client(&endpoint()), TABLE, &namespace).await;
         for store in [&other, &store] {
-            let error = store.write(scribe.if_vacant(&key, scribe.held(90))).await.unwrap_err();
+            let error = store.write(factory.if_vacant(&key, factory.held(90))).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Foreign, "{what}: {error}");
         }
         assert_eq!(get().send().await.unwrap().item, before, "{what}");

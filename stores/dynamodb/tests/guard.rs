@@ -14,7 +14,7 @@ use tenure_dynamodb::DynamoStore;
 use tenure_dynamodb::aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem, Update};
 use tenure_dynamodb_testkit::{key, plain, store, wins};
 use tenure_store::PrefixedStore;
-use tenure_testkit::{Scribe, unique};
+use tenure_testkit::{RecordFactory, unique};
 
 const TABLE: &str = "tenure-guard";
 
@@ -48,74 +48,75 @@ async fn holds(store: &DynamoStore, key: &Key, fence: u64) -> bool {
 
 #[tokio::test]
 async fn a_guarded_write_does_not_land_after_the_loss() {
-    let (store, scribe, name) = (store(TABLE, &unique("own")).await, Scribe::new(), key("it's #1 :n"));
-    let first = scribe.held(5);
+    let (store, factory, name) =
+        (store(TABLE, &unique("own")).await, RecordFactory::new(), key("it's #1 :n"));
+    let first = factory.held(5);
     assert!(!holds(&store, &name, 5).await, "before the tenure");
-    assert!(wins(&store, scribe.absent(&name, first.clone())).await);
+    assert!(wins(&store, factory.absent(&name, first.clone())).await);
     let kept = store.guard(&name, Fence(5)).await.unwrap();
     assert!(writes(kept.clone(), "a").await, "while it is held");
 
-    let mut renewed = Record { nonce: scribe.nonce(), ..first.clone() };
+    let mut renewed = Record { nonce: factory.nonce(), ..first.clone() };
     renewed.tenure.as_mut().unwrap().heartbeat = renewed.nonce;
-    assert!(wins(&store, scribe.unchanged(&name, first.version(), renewed.clone())).await);
+    assert!(wins(&store, factory.unchanged(&name, first.version(), renewed.clone())).await);
     assert!(writes(kept.clone(), "a").await, "after a renewal");
     assert!(!holds(&store, &name, 6).await, "another fence");
     assert!(!holds(&store, &key("other"), 5).await, "another key");
 
-    assert!(wins(&store, scribe.unchanged(&name, renewed.version(), scribe.vacant(5))).await);
+    assert!(wins(&store, factory.unchanged(&name, renewed.version(), factory.vacant(5))).await);
     assert!(!writes(kept.clone(), "a").await, "after the release");
-    assert!(wins(&store, scribe.if_vacant(&name, scribe.held(1))).await);
+    assert!(wins(&store, factory.if_vacant(&name, factory.held(1))).await);
     assert!(!writes(kept, "a").await, "after a takeover");
     assert!(holds(&store, &name, 6).await, "the next tenure's own");
 }
 
 #[tokio::test]
 async fn an_attached_lease_ends_with_its_session() {
-    let (store, scribe) = (store(TABLE, &unique("attached")).await, Scribe::new());
+    let (store, factory) = (store(TABLE, &unique("attached")).await, RecordFactory::new());
     let (session, name) = (key("session"), key("a"));
-    let mut attached = scribe.held(5);
+    let mut attached = factory.held(5);
     attached.tenure.as_mut().unwrap().attachment =
         Some(Attachment { session: session.clone(), fence: Fence(70) });
-    assert!(wins(&store, scribe.absent(&name, attached.clone())).await);
+    assert!(wins(&store, factory.absent(&name, attached.clone())).await);
     let kept = store.guard(&name, Fence(5)).await.unwrap();
     assert_eq!(kept.len(), 2);
     assert!(!writes(kept.clone(), "a").await, "a session that isn't there");
 
-    let beating = scribe.held(70);
-    assert!(wins(&store, scribe.absent(&session, beating.clone())).await);
+    let beating = factory.held(70);
+    assert!(wins(&store, factory.absent(&session, beating.clone())).await);
     assert!(writes(kept.clone(), "a").await, "while the session stands");
-    let bumped = scribe.held(71);
-    assert!(wins(&store, scribe.unchanged(&session, beating.version(), bumped.clone())).await);
+    let bumped = factory.held(71);
+    assert!(wins(&store, factory.unchanged(&session, beating.version(), bumped.clone())).await);
     assert!(!writes(kept.clone(), "a").await, "a session that was fenced");
-    let back = scribe.held(70);
-    assert!(wins(&store, scribe.unchanged(&session, bumped.version(), back.clone())).await);
+    let back = factory.held(70);
+    assert!(wins(&store, factory.unchanged(&session, bumped.version(), back.clone())).await);
     assert!(writes(kept.clone(), "a").await);
-    assert!(wins(&store, scribe.unchanged(&session, back.version(), scribe.vacant(70))).await);
+    assert!(wins(&store, factory.unchanged(&session, back.version(), factory.vacant(70))).await);
     assert!(!writes(kept.clone(), "a").await, "a session that was left");
 
     // The claim goes on without a session: what was looked up before says no, not yes.
-    let mut alone = Record { nonce: scribe.nonce(), ..attached.clone() };
+    let mut alone = Record { nonce: factory.nonce(), ..attached.clone() };
     alone.tenure.as_mut().unwrap().attachment = None;
-    assert!(wins(&store, scribe.unchanged(&name, attached.version(), alone.clone())).await);
+    assert!(wins(&store, factory.unchanged(&name, attached.version(), alone.clone())).await);
     assert!(!writes(kept, "a").await);
     let kept = store.guard(&name, Fence(5)).await.unwrap();
     assert!(writes(kept.clone(), "a").await);
-    let mut again = Record { nonce: scribe.nonce(), ..attached };
+    let mut again = Record { nonce: factory.nonce(), ..attached };
     again.tenure.as_mut().unwrap().heartbeat = again.nonce;
-    assert!(wins(&store, scribe.unchanged(&name, alone.version(), again)).await);
+    assert!(wins(&store, factory.unchanged(&name, alone.version(), again)).await);
     assert!(!writes(kept, "a").await, "it is attached again, to a session that is left");
 }
 
 #[tokio::test]
 async fn below_a_prefix_a_guard_takes_the_whole_key_and_fails_closed_for_attached_leases() {
-    let (store, scribe) = (store(TABLE, &unique("prefix")).await, Scribe::new());
+    let (store, factory) = (store(TABLE, &unique("prefix")).await, RecordFactory::new());
     let below = PrefixedStore::new(store.clone(), "team/").unwrap();
     let (own, attached_key, session) = (key("own"), key("attached"), key("session"));
-    assert!(wins(&below, scribe.absent(&own, scribe.held(5))).await);
-    assert!(wins(&below, scribe.absent(&session, scribe.held(70))).await);
-    let mut attached = scribe.held(5);
+    assert!(wins(&below, factory.absent(&own, factory.held(5))).await);
+    assert!(wins(&below, factory.absent(&session, factory.held(70))).await);
+    let mut attached = factory.held(5);
     attached.tenure.as_mut().unwrap().attachment = Some(Attachment { session, fence: Fence(70) });
-    assert!(wins(&below, scribe.absent(&attached_key, attached)).await);
+    assert!(wins(&below, factory.absent(&attached_key, attached)).await);
 
     assert!(!holds(&store, &own, 5).await, "without its prefix");
     assert!(holds(&store, &key("team/own"), 5).await);

@@ -11,14 +11,16 @@
 )]
 
 use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
 use tenure_core::{ErrorKind, StoreError};
 use tenure_dynamodb::aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ScalarAttributeType,
 };
 use tenure_dynamodb::{DynamoConfig, DynamoStore};
 use tenure_dynamodb_testkit::{REGION, config, key, make, plain, store, wins};
-use tenure_store::{Store, StoreExt};
-use tenure_testkit::{RealClock, Scribe, unique};
+use tenure_store::{Outcome, Store, StoreExt};
+use tenure_testkit::{RealClock, RecordFactory, unique};
 
 async fn open(config: DynamoConfig) -> Result<DynamoStore, StoreError> {
     DynamoStore::open(config, Arc::new(RealClock::new())).await
@@ -38,8 +40,8 @@ async fn a_table_is_made_when_asked_for_and_once() {
     assert_eq!(DynamoStore::create_table(&config(&table)).await, Ok(true));
     assert_eq!(DynamoStore::create_table(&config(&table)).await, Ok(false));
     let store = open(config(&table)).await.unwrap();
-    let scribe = Scribe::new();
-    assert!(wins(&store, scribe.absent(&key("a"), scribe.held(5))).await);
+    let factory = RecordFactory::new();
+    assert!(wins(&store, factory.absent(&key("a"), factory.held(5))).await);
     assert_eq!(DynamoStore::create_table(&config(&table)).await, Ok(false));
     assert!(store.read(&key("a")).await.unwrap().is_some(), "a table that is there is left as it is");
     let made = plain().describe_table().table_name(&table).send().await.unwrap();
@@ -79,9 +81,9 @@ async fn a_table_that_is_replaced_while_in_use_is_noticed() {
     let table = unique("replaced");
     make(&table).await;
     let before = open(config(&table)).await.unwrap();
-    let scribe = Scribe::new();
+    let factory = RecordFactory::new();
     plain().delete_table().table_name(&table).send().await.unwrap();
-    let error = before.write(scribe.absent(&key("a"), scribe.held(5))).await.unwrap_err();
+    let error = before.write(factory.absent(&key("a"), factory.held(5))).await.unwrap_err();
     assert!(error.kind() == ErrorKind::Unavailable && error.to_string().contains("no such table"), "{error}");
     make(&table).await;
     let after = open(config(&table)).await.unwrap();
@@ -92,9 +94,9 @@ async fn a_table_that_is_replaced_while_in_use_is_noticed() {
 async fn namespaces_are_apart() {
     let table = unique("namespaces");
     let (one, other) = (store(&table, "one").await, store(&table, "one/a").await);
-    let scribe = Scribe::new();
-    assert!(wins(&one, scribe.absent(&key("a"), scribe.held(5))).await);
-    assert!(wins(&other, scribe.absent(&key("a"), scribe.held(6))).await);
+    let factory = RecordFactory::new();
+    assert!(wins(&one, factory.absent(&key("a"), factory.held(5))).await);
+    assert!(wins(&other, factory.absent(&key("a"), factory.held(6))).await);
     for (store, fence) in [(&one, 5), (&other, 6)] {
         let all = store.list_all("").await.unwrap();
         assert_eq!((all.len(), all[0].stored.as_ref().unwrap().record.fence.0), (1, fence));
@@ -109,8 +111,8 @@ async fn a_namespace_has_one_number_of_shards_for_good() {
     make(&table).await;
     let (spread, flat) =
         (|name: &str| config(&table).namespace(name).shards(16), |name: &str| config(&table).namespace(name));
-    let scribe = Scribe::new();
-    let held = || scribe.absent(&key("a"), scribe.held(5));
+    let factory = RecordFactory::new();
+    let held = || factory.absent(&key("a"), factory.held(5));
     // Both are open before either has written: the second is refused, whichever that is, and writes nothing.
     for (name, first, second, says) in [
         ("one", spread("one"), flat("one"), "begun with shards=16, and this says shards=1; say shards=16"),
@@ -145,22 +147,22 @@ async fn a_namespace_has_one_number_of_shards_for_good() {
 async fn a_namespace_with_records_of_an_earlier_version_is_not_spread() {
     let table = unique("earlier");
     let store = store(&table, "n").await;
-    let scribe = Scribe::new();
-    assert!(wins(&store, scribe.absent(&key("a"), scribe.held(5))).await);
+    let factory = RecordFactory::new();
+    assert!(wins(&store, factory.absent(&key("a"), factory.held(5))).await);
     // An earlier version fixed no number.
     let own = [("namespace", "n#shards"), ("key", "shards")]
         .map(|(name, text)| (name.to_owned(), AttributeValue::S(text.to_owned())));
     let deleted = plain().delete_item().table_name(&table).set_key(Some(own.clone().into()));
     deleted.send().await.unwrap();
     let spread = open(config(&table).namespace("n").shards(4)).await.unwrap();
-    let error = spread.write(scribe.absent(&key("a"), scribe.held(6))).await.unwrap_err();
+    let error = spread.write(factory.absent(&key("a"), factory.held(6))).await.unwrap_err();
     assert!(
         error.kind() == ErrorKind::Invalid && error.to_string().contains("has records in one shard"),
         "{error}"
     );
     // As before, and fixed by its next write.
     let flat = open(config(&table).namespace("n")).await.unwrap();
-    assert!(wins(&flat, scribe.absent(&key("b"), scribe.held(5))).await);
+    assert!(wins(&flat, factory.absent(&key("b"), factory.held(5))).await);
     assert!(open(config(&table).namespace("n").shards(4)).await.is_err());
     // Something else wrote it.
     let update = plain().update_item().table_name(&table).set_key(Some(own.into()));
@@ -171,13 +173,30 @@ async fn a_namespace_with_records_of_an_earlier_version_is_not_spread() {
 }
 
 #[tokio::test]
+async fn l4_who_writes_first_and_looks_elsewhere_holds_nobody_up() {
+    let table = unique("first");
+    assert_eq!(DynamoStore::create_table(&config(&table)).await, Ok(true));
+    let store = open(config(&table)).await.unwrap();
+    let factory = RecordFactory::new();
+    let (a, b) = (key("a"), key("b"));
+    // The first write of all fixes the number of shards before that. Nobody polls it, as in a `select!` whose other branch takes long.
+    let mut first = Box::pin(store.write(factory.absent(&a, factory.held(5))));
+    let begun = std::future::poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx).is_pending()));
+    assert!(begun.await, "the service is asked");
+    let other = wins(&store, factory.absent(&b, factory.held(5)));
+    let other = tokio::time::timeout(Duration::from_secs(60), other).await;
+    assert!(other.expect("it waits for another's future"));
+    assert!(matches!(first.await.unwrap(), Outcome::Won { .. }));
+}
+
+#[tokio::test]
 async fn listings_over_shards_are_whole_and_in_order() {
     let table = unique("listed");
     make(&table).await;
     let store = open(config(&table).namespace("n").shards(7)).await.unwrap();
-    let scribe = Scribe::new();
+    let factory = RecordFactory::new();
     let mut keys: Vec<_> = (0..120).map(|n| key(&format!("{}/{n:03}", ["a", "b"][n % 2]))).collect();
-    store.write_all(keys.iter().map(|key| scribe.absent(key, scribe.vacant(5))).collect()).await.unwrap();
+    store.write_all(keys.iter().map(|key| factory.absent(key, factory.vacant(5))).collect()).await.unwrap();
     keys.sort();
     for limit in [1, 2, 7, 50, 60, 1000] {
         for prefix in ["", "a", "b/", "b/1", "c"] {

@@ -16,7 +16,7 @@ use tenure_core::{Fence, Metadata, Record, Value, section};
 use tenure_dynamodb::DynamoStore;
 use tenure_dynamodb_testkit::{Actions, client, endpoint, key, store_by, wins};
 use tenure_store::{Freshness, Store, StoreExt};
-use tenure_testkit::{Scribe, unique};
+use tenure_testkit::{RecordFactory, unique};
 
 const TABLE: &str = "tenure-requests";
 
@@ -35,26 +35,26 @@ async fn watched(namespace: &str) -> (DynamoStore, Actions) {
 async fn each_step_of_a_lease_is_one_request() {
     let namespace = unique("cost");
     let (store, actions) = watched(&namespace).await;
-    let (scribe, name) = (Scribe::new(), key("a"));
+    let (factory, name) = (RecordFactory::new(), key("a"));
     let update = ["UpdateItem"];
-    assert!(wins(&store, scribe.absent(&key("first"), scribe.held(1))).await);
+    assert!(wins(&store, factory.absent(&key("first"), factory.held(1))).await);
     assert_eq!(
         actions.take(),
         ["UpdateItem", "UpdateItem"],
         "the first write of all fixes the number of shards"
     );
     for fence in [100, 200] {
-        let held = scribe.held(fence);
-        assert!(wins(&store, scribe.if_vacant(&name, held.clone())).await);
+        let held = factory.held(fence);
+        assert!(wins(&store, factory.if_vacant(&name, held.clone())).await);
         assert_eq!(actions.take(), update, "acquired");
-        let renewed = scribe.held(fence);
-        assert!(wins(&store, scribe.unchanged(&name, held.version(), renewed.clone())).await);
+        let renewed = factory.held(fence);
+        assert!(wins(&store, factory.unchanged(&name, held.version(), renewed.clone())).await);
         assert_eq!(actions.take(), update, "renewed");
-        assert!(!wins(&store, scribe.if_vacant(&name, scribe.held(fence + 50))).await);
+        assert!(!wins(&store, factory.if_vacant(&name, factory.held(fence + 50))).await);
         assert_eq!(actions.take(), update, "lost to a holder, whose record comes with the refusal");
-        assert!(!wins(&store, scribe.unchanged(&name, held.version(), scribe.held(fence))).await);
+        assert!(!wins(&store, factory.unchanged(&name, held.version(), factory.held(fence))).await);
         assert_eq!(actions.take(), update, "lost to a newer version");
-        assert!(wins(&store, scribe.unchanged(&name, renewed.version(), scribe.vacant(fence))).await);
+        assert!(wins(&store, factory.unchanged(&name, renewed.version(), factory.vacant(fence))).await);
         assert_eq!(actions.take(), update, "released");
     }
     store.read(&name).await.unwrap();
@@ -63,23 +63,23 @@ async fn each_step_of_a_lease_is_one_request() {
 
     // A clock that shows no more than the fence that stands there: its own releases are known, those of others are not.
     let wins_at = async |store: &DynamoStore, expected| {
-        let held = scribe.held(150);
-        let outcome = store.write(scribe.if_vacant(&name, held)).await.unwrap();
+        let held = factory.held(150);
+        let outcome = store.write(factory.if_vacant(&name, held)).await.unwrap();
         assert!(matches!(outcome, Outcome::Won { fence, .. } if fence == expected), "{outcome:?}");
         outcome
     };
     let Outcome::Won { version, .. } = wins_at(&store, Fence(201)).await else { unreachable!() };
     assert_eq!(actions.take(), update, "acquired again at once, or by a clock that is behind");
-    assert!(wins(&store, scribe.unchanged(&name, version, scribe.vacant(201))).await);
+    assert!(wins(&store, factory.unchanged(&name, version, factory.vacant(201))).await);
     let (other, others) = watched(&namespace).await;
     wins_at(&other, Fence(202)).await;
     assert_eq!(others.take(), ["UpdateItem", "UpdateItem"], "a contender whose clock is behind counts on");
 }
 
 /// A record of almost the greatest size.
-fn large(scribe: &Scribe) -> Record {
+fn large(factory: &RecordFactory) -> Record {
     let metadata: Metadata = [(section::FIELD.to_owned(), Value::Bytes(vec![7; 190_000]))].into();
-    Record { metadata, ..scribe.vacant(5) }
+    Record { metadata, ..factory.vacant(5) }
 }
 
 #[tokio::test]
@@ -87,9 +87,9 @@ async fn answers_of_any_size_are_complete() {
     // More than the 16 MB of one BatchGetItem, and many times the 1 MB of a page.
     const COUNT: usize = 90;
     let (store, actions) = watched(&unique("large")).await;
-    let scribe = Scribe::new();
+    let factory = RecordFactory::new();
     let keys: Vec<_> = (0..COUNT).map(|n| section::key(&format!("{n:03}")).unwrap()).collect();
-    let writes = keys.iter().map(|key| scribe.absent(key, large(&scribe))).collect();
+    let writes = keys.iter().map(|key| factory.absent(key, large(&factory))).collect();
     store.write_all(writes).await.unwrap();
     assert_eq!(actions.take().len(), COUNT + 1);
     let listed = store.list_all("").await.unwrap();
@@ -123,12 +123,12 @@ async fn the_example_policies_allow_all_that_is_asked_and_nothing_else() {
     let actions = Actions::default();
     let watched = || client(&endpoint()).interceptor(actions.clone());
     let store = store_by(watched(), TABLE, &namespace).await;
-    let (scribe, name) = (Scribe::new(), key("a"));
-    let version = match store.write(scribe.if_vacant(&name, scribe.vacant(5))).await.unwrap() {
+    let (factory, name) = (RecordFactory::new(), key("a"));
+    let version = match store.write(factory.if_vacant(&name, factory.vacant(5))).await.unwrap() {
         Outcome::Won { version, .. } => version,
         lost => panic!("{lost:?}"),
     };
-    store.write_many(vec![scribe.absent(&key("b"), scribe.held(5))]).await.unwrap();
+    store.write_many(vec![factory.absent(&key("b"), factory.held(5))]).await.unwrap();
     store.read(&name).await.unwrap();
     store.read_many(std::slice::from_ref(&name), Freshness::Latest).await.unwrap();
     store.list_all("").await.unwrap();

@@ -12,7 +12,7 @@ use tenure_dynamodb::{DynamoConfig, DynamoStore};
 use tenure_dynamodb_testkit::stub::{Fate, Stub};
 use tenure_dynamodb_testkit::{client, key, make};
 use tenure_store::{Freshness, Store};
-use tenure_testkit::{RealClock, Scribe, unique};
+use tenure_testkit::{RealClock, RecordFactory, unique};
 
 const TABLE: &str = "tenure-rights";
 
@@ -55,10 +55,10 @@ const LOGIN: [&str; 5] = [
 
 /// What a removal, a write and three reads come to, of which each that failed must name the table and a remedy.
 async fn kinds(store: &DynamoStore) -> [Option<ErrorKind>; 5] {
-    let (scribe, key) = (Scribe::new(), key("a"));
+    let (factory, key) = (RecordFactory::new(), key("a"));
     let all = [
-        store.remove(&key, scribe.vacant(5).version()).await.map(drop),
-        store.write(scribe.if_vacant(&key, scribe.vacant(5))).await.map(drop),
+        store.remove(&key, factory.vacant(5).version()).await.map(drop),
+        store.write(factory.if_vacant(&key, factory.vacant(5))).await.map(drop),
         store.read(&key).await.map(drop),
         store.read_many(std::slice::from_ref(&key), Freshness::Latest).await.map(drop),
         store.list("", None, 10).await.map(drop),
@@ -91,7 +91,7 @@ async fn credentials_that_were_good_before_are_outlasted_and_others_are_not() {
 
 #[tokio::test]
 async fn a_right_that_is_taken_away_is_outlasted_and_one_that_was_never_there_is_not() {
-    let (service, scribe) = (Refusing::default(), Scribe::new());
+    let (service, factory) = (Refusing::default(), RecordFactory::new());
     let deny = |actions: &[&'static str]| service.refuse(actions, "AccessDeniedException");
     deny(&["GetItem"]);
     assert_eq!(service.open().await.unwrap_err().kind(), ErrorKind::Invalid);
@@ -100,7 +100,7 @@ async fn a_right_that_is_taken_away_is_outlasted_and_one_that_was_never_there_is
     // What was asked for nothing proves no right.
     assert_eq!(store.read_many(&[], Freshness::Latest).await, Ok(vec![]));
     assert_eq!(store.list("", None, 0).await, Ok(vec![]));
-    assert_eq!(store.remove(&key("a"), scribe.held(5).version()).await, Ok(false));
+    assert_eq!(store.remove(&key("a"), factory.held(5).version()).await, Ok(false));
     deny(&ALL);
     assert_eq!(kinds(&store).await, [UNAVAILABLE, INVALID, INVALID, INVALID, INVALID]);
     deny(&["DeleteItem"]);
@@ -110,7 +110,7 @@ async fn a_right_that_is_taken_away_is_outlasted_and_one_that_was_never_there_is
     deny(&[]);
     assert_eq!(kinds(&store).await, [None; 5]);
     // A mend takes the right of what it does.
-    let (seen, record) = (store.image(&key("a")).await.unwrap().unwrap(), scribe.vacant(9));
+    let (seen, record) = (store.image(&key("a")).await.unwrap().unwrap(), factory.vacant(9));
     for (action, instead) in [("UpdateItem", Some(record.clone())), ("DeleteItem", None)] {
         deny(&[action]);
         let error = store.mend(&key("a"), &seen, instead).await.unwrap_err();

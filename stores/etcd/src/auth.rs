@@ -5,16 +5,24 @@ use crate::error::AttemptError;
 use crate::unary::unary;
 use crate::wire::{AuthenticateRequest, AuthenticateResponse, path};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tenure_core::StoreError;
-use tokio::sync::Mutex;
+use tenure_store::parts::SharedCall;
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Channel;
 use tonic::{Code, Request};
 
 /// Gets passes, one at a time: checking a password costs etcd a tenth of a second.
 pub(crate) struct Passes {
-    user: Option<User>,
+    login: Option<Arc<Login>>,
+    /// The member that is asked for one, and what it gave.
+    getting: SharedCall<(usize, Result<Pass, AttemptError>)>,
+}
+
+/// The name and the password that are given for passes, and the pass that they got.
+struct Login {
+    user: User,
     current: Mutex<Option<Pass>>,
     /// The number of the last pass that was not accepted.
     refused: AtomicU64,
@@ -31,55 +39,90 @@ pub(crate) struct Pass {
 
 impl Passes {
     pub(crate) fn new(user: Option<User>, limit: Duration) -> Passes {
-        Passes { user, current: Mutex::default(), refused: AtomicU64::new(0), limit }
+        let login = |user| Login { user, current: Mutex::default(), refused: AtomicU64::new(0), limit };
+        Passes { login: user.map(|user| Arc::new(login(user))), getting: SharedCall::default() }
     }
 
-    /// The present pass, or a new one of this member where that was not accepted. Whoever waits for others that get one asks the member only
-    /// while it is `used`: it may have been left meanwhile, since it is silent.
+    /// The present pass, or a new one of this member where that was not accepted. Whoever waits for another member that is asked for one asks its
+    /// own only while it is `used`: it may have been left meanwhile, since it is silent.
     pub(crate) async fn current(
         &self,
         place: &str,
-        channel: Channel,
+        (member, at): (Channel, usize),
         used: impl Fn() -> bool,
     ) -> Result<Pass, AttemptError> {
-        let Some(user) = &self.user else { return Ok(Pass { number: 0, token: None }) };
-        let mut current = self.current.lock().await;
-        let last = current.as_ref().map_or(0, |pass| pass.number);
-        if let Some(pass) = current.as_ref().filter(|_| last > self.refused.load(Ordering::SeqCst)) {
-            return Ok(pass.clone());
+        let Some(login) = &self.login else { return Ok(Pass { number: 0, token: None }) };
+        loop {
+            if let Some(pass) = login.accepted() {
+                return Ok(pass);
+            }
+            if !used() {
+                return Err(AttemptError::unanswered(place, false));
+            }
+            let got = self.getting.join(|| {
+                let (login, place, member) = (Arc::clone(login), place.to_owned(), member.clone());
+                async move {
+                    let got = tokio::time::timeout(login.limit, login.get(&place, member)).await;
+                    (at, got.unwrap_or_else(|_| Err(AttemptError::unanswered(&place, false))))
+                }
+            });
+            match got.await {
+                Some((asked, got)) if got.is_ok() || asked == at => return got,
+                // What another member says of it is told to those who asked that one.
+                Some(_) => (),
+                None => return Err(AttemptError::unanswered(place, false)),
+            }
         }
-        if !used() {
-            return Err(AttemptError::unanswered(place, false));
+    }
+
+    /// A pass was not accepted: it is over, or its member knows nothing of it any more.
+    pub(crate) fn refused(&self, pass: &Pass) {
+        if let Some(login) = &self.login {
+            login.refused.fetch_max(pass.number, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Login {
+    fn last(&self) -> Option<Pass> {
+        // No code that can panic runs under the lock, so what it guards is whole.
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The last pass, unless that was not accepted.
+    fn accepted(&self) -> Option<Pass> {
+        self.last().filter(|pass| pass.number > self.refused.load(Ordering::SeqCst))
+    }
+
+    /// A new pass of this member, unless there is one since.
+    async fn get(&self, place: &str, member: Channel) -> Result<Pass, AttemptError> {
+        if let Some(pass) = self.accepted() {
+            return Ok(pass);
         }
         // It may be another one than last time. No member can help where it can't be read.
-        let password = match tokio::time::timeout(self.limit, user.password.text()).await {
+        let password = match tokio::time::timeout(self.limit, self.user.password.text()).await {
             Ok(password) => password.map_err(AttemptError::Refused)?,
             Err(_) => {
                 let error = format!("the password file was not read within {:?}", self.limit);
                 return Err(AttemptError::Refused(StoreError::unavailable(error)));
             }
         };
-        let getting = self.get(user, password, place, channel);
-        let token = match tokio::time::timeout(self.limit, getting).await {
-            Ok(token) => token?,
-            Err(_) => return Err(AttemptError::unanswered(place, false)),
-        };
-        let pass = Pass { number: last + 1, token };
-        *current = Some(pass.clone());
+        let token = self.ask(password, place, member).await?;
+        let pass = Pass { number: self.last().map_or(0, |pass| pass.number) + 1, token };
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(pass.clone());
         Ok(pass)
     }
 
     /// What a member gives for the name and the password; none where the cluster asks nobody.
-    async fn get(
+    async fn ask(
         &self,
-        user: &User,
         password: String,
         place: &str,
-        channel: Channel,
+        member: Channel,
     ) -> Result<Option<MetadataValue<Ascii>>, AttemptError> {
-        let question = AuthenticateRequest { name: user.name.clone(), password };
+        let question = AuthenticateRequest { name: self.user.name.clone(), password };
         let answer: Result<AuthenticateResponse, _> =
-            unary(channel, path::AUTHENTICATE, Request::new(question)).await;
+            unary(member, path::AUTHENTICATE, Request::new(question)).await;
         match answer {
             Ok(answer) => {
                 let mut token: MetadataValue<Ascii> = answer.token.parse().map_err(|_| {
@@ -98,11 +141,6 @@ impl Passes {
             }),
         }
     }
-
-    /// A pass was not accepted: it is over, or its member knows nothing of it any more.
-    pub(crate) fn refused(&self, pass: &Pass) {
-        self.refused.fetch_max(pass.number, Ordering::SeqCst);
-    }
 }
 
 impl Pass {
@@ -119,7 +157,7 @@ impl Pass {
 impl std::fmt::Debug for Passes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Passes")
-            .field("user", &self.user.as_ref().map(|user| &user.name))
+            .field("user", &self.login.as_ref().map(|login| &login.user.name))
             .finish_non_exhaustive()
     }
 }

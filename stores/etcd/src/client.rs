@@ -8,7 +8,7 @@ use tenure_store::Capabilities;
 use tenure_store::parts::{Admission, Right};
 
 pub(crate) struct EtcdClient {
-    pub(crate) lines: MemberChannels,
+    pub(crate) channels: MemberChannels,
     pub(crate) prefix: String,
     pub(crate) memo: Memo,
     pub(crate) id: String,

@@ -197,12 +197,7 @@ impl MemberChannels {
     {
         // A member that is silent must not use up the time in which another one answers. Of a write that was sent, no other is asked.
         let share = share_of(self.timeout, self.members.len());
-        let passed = self.passes.current(&self.place, member.clone(), || self.stands(at));
-        let limit = login_limit(self.timeout, self.members.len());
-        let pass = match tokio::time::timeout(limit, passed).await {
-            Ok(pass) => pass?,
-            Err(_) => return Err(AttemptError::unanswered(&self.place, false)),
-        };
+        let pass = self.passes.current(&self.place, (member.clone(), at), || self.stands(at)).await?;
         let mut request = Request::new(question);
         pass.mark(&mut request);
         *sent = true;
@@ -253,9 +248,9 @@ impl MemberChannels {
     {
         let share = share_of(self.timeout, self.members.len());
         let mut answers = Vec::new();
-        for (endpoint, member) in self.endpoints.iter().zip(&self.members) {
+        for (at, (endpoint, member)) in self.endpoints.iter().zip(&self.members).enumerate() {
             let asking = async {
-                let pass = self.passes.current(&self.place, member.clone(), || true).await?;
+                let pass = self.passes.current(&self.place, (member.clone(), at), || true).await?;
                 let mut request = Request::new(question.clone());
                 pass.mark(&mut request);
                 let answer = unary(member.clone(), path, request).await;
@@ -279,7 +274,8 @@ impl MemberChannels {
         let mut turn = self.turn();
         turn.stays = true;
         let opening = async {
-            let pass = self.passes.current(&self.place, turn.channel(), || self.stands(turn.at)).await?;
+            let asked = (turn.channel(), turn.at);
+            let pass = self.passes.current(&self.place, asked, || self.stands(turn.at)).await?;
             // The stream of requests must not end: with it, the watch would.
             let requests = tokio_stream::once(create).chain(tokio_stream::pending());
             let mut request = Request::new(requests);
@@ -323,7 +319,7 @@ impl MemberChannels {
 
     fn turn(&self) -> MemberTurn<'_> {
         let at = self.current.load(Ordering::SeqCst);
-        MemberTurn { lines: self, at, stays: false, wait: None }
+        MemberTurn { channels: self, at, stays: false, wait: None }
     }
 }
 
@@ -331,7 +327,7 @@ impl MemberChannels {
 /// a caller that goes away at once does not, and that of a watch does so only where it went wrong.
 #[derive(Debug)]
 pub(crate) struct MemberTurn<'a> {
-    lines: &'a MemberChannels,
+    channels: &'a MemberChannels,
     at: usize,
     /// Whether calls stay at the member when this ends.
     stays: bool,
@@ -341,17 +337,17 @@ pub(crate) struct MemberTurn<'a> {
 
 impl MemberTurn<'_> {
     fn channel(&self) -> Channel {
-        self.lines.members[self.at % self.lines.members.len()].clone()
+        self.channels.members[self.at % self.channels.members.len()].clone()
     }
 
     /// Whether calls go to another member by now.
     pub(crate) fn is_left(&self) -> bool {
-        !self.lines.stands(self.at)
+        !self.channels.stands(self.at)
     }
 
     pub(crate) fn went_well(mut self) {
         self.stays = true;
-        self.lines.silence.answered();
+        self.channels.silence.answered();
     }
 
     pub(crate) fn went_wrong(mut self) {
@@ -361,14 +357,14 @@ impl MemberTurn<'_> {
 
 impl Drop for MemberTurn<'_> {
     fn drop(&mut self) {
-        let stays = self.wait.map_or(self.stays, |wait| !self.lines.silence.caller_left(wait));
+        let stays = self.wait.map_or(self.stays, |wait| !self.channels.silence.caller_left(wait));
         if !stays {
             // Of many whose calls failed there, only the first moves on.
-            let next = (self.at + 1) % self.lines.members.len();
+            let next = (self.at + 1) % self.channels.members.len();
             let moved =
-                self.lines.current.compare_exchange(self.at, next, Ordering::SeqCst, Ordering::SeqCst);
+                self.channels.current.compare_exchange(self.at, next, Ordering::SeqCst, Ordering::SeqCst);
             if moved.is_ok() {
-                self.lines.silence.answered();
+                self.channels.silence.answered();
             }
         }
     }

@@ -8,7 +8,7 @@ pub(crate) use tenure_store::parts::Call;
 use tonic::{Code, Status};
 
 /// What came of one attempt at one member.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum AttemptError {
     /// Certainly not done: there was no connection to send it by. Another member may do it.
     Unreached(StoreError),

@@ -62,7 +62,7 @@ pub(crate) async fn revisions(
     for one in refused {
         // It is answered by a state that is no older than the refusal.
         let question = range(one.name, false);
-        let looked: Result<RangeResponse, _> = inner.lines.ask(Call::Read, path::RANGE, question).await;
+        let looked: Result<RangeResponse, _> = inner.channels.ask(Call::Read, path::RANGE, question).await;
         let Ok(found) = looked else { return Err(unclear(&error)) };
         match one.fate(found.kvs.first()) {
             ChangeFate::Undone => return Err(error),

@@ -61,7 +61,7 @@ impl EtcdGuard {
         let compare = self.conditions.iter().flat_map(|one| begins_with(&one.name, &one.greater)).collect();
         let put = PutRequest { key: name.to_vec(), value: value.to_vec() };
         let txn = TxnRequest { compare, success: vec![op(Request::RequestPut(put))], failure: Vec::new() };
-        let answer: TxnResponse = inner.lines.ask(Call::Write, path::TXN, txn).await?;
+        let answer: TxnResponse = inner.channels.ask(Call::Write, path::TXN, txn).await?;
         Ok(answer.succeeded)
     }
 }

@@ -19,9 +19,9 @@ const QUOTA: i64 = 2 << 30;
 const LONG_HISTORY: i64 = 100_000;
 
 /// Asks the cluster, and each member that the URL names by itself. Nothing is changed.
-pub(crate) async fn inspect(lines: &MemberChannels, prefix: &str) -> Inspection {
+pub(crate) async fn inspect(channels: &MemberChannels, prefix: &str) -> Inspection {
     let mut found = Inspection::default();
-    if let Some(file) = &lines.certificate {
+    if let Some(file) = &channels.certificate {
         let text = format!(
             "{} and its key are read when the store is opened: restart processes once it is renewed, before the old one ends, or all of \
              their connections that are made anew are refused",
@@ -29,11 +29,11 @@ pub(crate) async fn inspect(lines: &MemberChannels, prefix: &str) -> Inspection 
         );
         found.note("certificate", text);
     }
-    let size = add_states(lines, &mut found).await;
+    let size = add_states(channels, &mut found).await;
     let parts = [
-        ("members", add_members(lines, &mut found).await),
-        ("alarms", add_alarms(lines, size, &mut found).await),
-        ("history", add_history(lines, prefix, &mut found).await),
+        ("members", add_members(channels, &mut found).await),
+        ("alarms", add_alarms(channels, size, &mut found).await),
+        ("history", add_history(channels, prefix, &mut found).await),
     ];
     for (about, asked) in parts {
         if let Err(error) = asked {
@@ -44,8 +44,8 @@ pub(crate) async fn inspect(lines: &MemberChannels, prefix: &str) -> Inspection 
 }
 
 /// Each member's own state. Returns the size of the largest database, and the quota where a member tells it.
-async fn add_states(lines: &MemberChannels, found: &mut Inspection) -> Option<(i64, Option<i64>)> {
-    let states = lines.ask_each::<_, StatusResponse>(path::STATUS, StatusRequest {}).await;
+async fn add_states(channels: &MemberChannels, found: &mut Inspection) -> Option<(i64, Option<i64>)> {
+    let states = channels.ask_each::<_, StatusResponse>(path::STATUS, StatusRequest {}).await;
     let (mut versions, mut clusters, mut size) = (BTreeSet::new(), BTreeSet::new(), None);
     for (endpoint, state) in states {
         let state = match state {
@@ -83,8 +83,8 @@ async fn add_states(lines: &MemberChannels, found: &mut Inspection) -> Option<(i
     size
 }
 
-async fn add_members(lines: &MemberChannels, found: &mut Inspection) -> Result<(), StoreError> {
-    let answer: MemberListResponse = lines.ask(Call::Read, path::MEMBERS, MemberListRequest {}).await?;
+async fn add_members(channels: &MemberChannels, found: &mut Inspection) -> Result<(), StoreError> {
+    let answer: MemberListResponse = channels.ask(Call::Read, path::MEMBERS, MemberListRequest {}).await?;
     let voters = answer.members.iter().filter(|member| !member.is_learner).count();
     match voters {
         0 | 1 => found.hazard(
@@ -94,7 +94,7 @@ async fn add_members(lines: &MemberChannels, found: &mut Inspection) -> Result<(
         2 => found.hazard("members", "two members: both must be up; three bear the loss of one"),
         _ => found.fine("members", format!("{voters}, of which {} may be down", (voters - 1) / 2)),
     }
-    let named = lines.endpoints.len();
+    let named = channels.endpoints.len();
     if named < voters {
         found
             .note("members", format!("the URL names {named} of {voters}; name all, so that any may be down"));
@@ -104,11 +104,11 @@ async fn add_members(lines: &MemberChannels, found: &mut Inspection) -> Result<(
 
 /// What stops it, and what will.
 async fn add_alarms(
-    lines: &MemberChannels,
+    channels: &MemberChannels,
     size: Option<(i64, Option<i64>)>,
     found: &mut Inspection,
 ) -> Result<(), StoreError> {
-    let answer: AlarmResponse = lines.ask(Call::Read, path::ALARM, AlarmRequest::default()).await?;
+    let answer: AlarmResponse = channels.ask(Call::Read, path::ALARM, AlarmRequest::default()).await?;
     tell_alarms(&answer.alarms, found);
     if let Some((size, quota)) = size {
         let (bearing, text) = fullness(size, quota);
@@ -162,14 +162,18 @@ fn fullness(size: i64, told: Option<i64>) -> (Bearing, String) {
 }
 
 /// Whether the revisions that leases leave behind are ever dropped.
-async fn add_history(lines: &MemberChannels, prefix: &str, found: &mut Inspection) -> Result<(), StoreError> {
+async fn add_history(
+    channels: &MemberChannels,
+    prefix: &str,
+    found: &mut Inspection,
+) -> Result<(), StoreError> {
     let key = pair::below(prefix, "");
     let range_end = end_of_prefix(&key).unwrap_or_default();
     let latest = RangeRequest { key, range_end, limit: 1, keys_only: true, ..RangeRequest::default() };
     let first = RangeRequest { revision: 1, ..latest.clone() };
-    let answer: RangeResponse = lines.ask(Call::Read, path::RANGE, latest).await?;
+    let answer: RangeResponse = channels.ask(Call::Read, path::RANGE, latest).await?;
     let revision = answer.header.map_or(0, |header| header.revision);
-    let is_whole = match lines.ask::<_, RangeResponse>(Call::Read, path::RANGE, first).await {
+    let is_whole = match channels.ask::<_, RangeResponse>(Call::Read, path::RANGE, first).await {
         Ok(_) => true,
         Err(error) if error.to_string().contains("compacted") => false,
         Err(error) => return Err(error),

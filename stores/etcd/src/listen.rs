@@ -75,7 +75,7 @@ impl PrefixWatch<'_> {
             start_revision: self.next,
         };
         let create = WatchRequest { request_union: Some(RequestUnion::CreateRequest(create)) };
-        let (mut stream, pass, turn) = self.inner.lines.watch(create).await?;
+        let (mut stream, pass, turn) = self.inner.channels.watch(create).await?;
         let mut stood = false;
         let mut looks = tokio::time::interval(LEFT);
         loop {
@@ -89,7 +89,7 @@ impl PrefixWatch<'_> {
                 }
             };
             let Ok(Some(told)) = told else { break };
-            if self.inner.lines.foreign(told.header.as_ref()).is_some() {
+            if self.inner.channels.foreign(told.header.as_ref()).is_some() {
                 break;
             }
             stood |= !told.canceled;
@@ -97,7 +97,7 @@ impl PrefixWatch<'_> {
                 Course::On => {}
                 Course::Over => return Ok(stood),
                 Course::Refused => {
-                    self.inner.lines.refused(&pass);
+                    self.inner.channels.refused(&pass);
                     return Ok(stood);
                 }
             }

@@ -12,7 +12,7 @@ use tenure_store::{Image, codec};
 
 async fn found(inner: &EtcdClient, key: &Key) -> Result<Option<KeyValue>, StoreError> {
     let question = range(&pair::name(&inner.prefix, key), false);
-    let found: RangeResponse = inner.lines.ask(Call::Read, path::RANGE, question).await?;
+    let found: RangeResponse = inner.channels.ask(Call::Read, path::RANGE, question).await?;
     Ok(found.kvs.into_iter().next())
 }
 

@@ -16,7 +16,7 @@ const OPERATIONS: usize = 128;
 
 pub(crate) async fn one(inner: &EtcdClient, key: &Key) -> Result<Option<Stored>, StoreError> {
     let question = range(&pair::name(&inner.prefix, key), false);
-    let found: RangeResponse = inner.lines.ask(Call::Read, path::RANGE, question).await?;
+    let found: RangeResponse = inner.channels.ask(Call::Read, path::RANGE, question).await?;
     found.kvs.first().map(|found| stored(inner, key, found)).transpose()
 }
 
@@ -31,7 +31,7 @@ pub(crate) async fn many(
             op(Request::RequestRange(range(&pair::name(&inner.prefix, key), freshness == Freshness::Recent)))
         };
         let question = TxnRequest { success: keys.iter().map(look).collect(), ..TxnRequest::default() };
-        let answer: TxnResponse = inner.lines.ask(Call::Read, path::TXN, question).await?;
+        let answer: TxnResponse = inner.channels.ask(Call::Read, path::TXN, question).await?;
         for response in answer.responses {
             let Some(Response::ResponseRange(found)) = response.response else { continue };
             for found in found.kvs {
@@ -58,7 +58,7 @@ pub(crate) async fn list(
     // Nothing is said of an order: they come by name then. A page in an order that is asked for would cost etcd all of them.
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let question = RangeRequest { key, range_end, limit, ..RangeRequest::default() };
-    let found: RangeResponse = inner.lines.ask(Call::Read, path::RANGE, question).await?;
+    let found: RangeResponse = inner.channels.ask(Call::Read, path::RANGE, question).await?;
     found.kvs.iter().map(|found| listed(inner, found)).collect()
 }
 

@@ -34,17 +34,17 @@ impl EtcdStore {
         config.check()?;
         let (limit, settings) = (config.timeout, config.clone());
         let reading = move || MemberChannels::new(&settings);
-        let lines = aside("reading the files of ca=, cert= and key=", limit, reading).await?;
+        let channels = aside("reading the files of ca=, cert= and key=", limit, reading).await?;
         let key = pair::below(&config.prefix, "");
         let range_end = end_of_prefix(&key).unwrap_or_default();
         let question = RangeRequest { key, range_end, limit: 1, keys_only: true, ..RangeRequest::default() };
-        let found: RangeResponse = lines.ask(Call::Read, path::RANGE, question).await?;
+        let found: RangeResponse = channels.ask(Call::Read, path::RANGE, question).await?;
         let cluster = found.header.map_or(0, |header| header.cluster_id);
         let id = format!("etcd:{cluster:016x}:{}", config.prefix);
         let capabilities = config.capabilities();
         let (prefix, memo, admission) = (config.prefix, Memo::default(), Admission::default());
         admission.granted(Right::Login);
-        let inner = EtcdClient { lines, prefix, memo, id, capabilities, admission };
+        let inner = EtcdClient { channels, prefix, memo, id, capabilities, admission };
         Ok(EtcdStore { inner: Arc::new(inner) })
     }
 
@@ -54,7 +54,7 @@ impl EtcdStore {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn inspect(&self) -> Inspection {
-        inspect::inspect(&self.inner.lines, &self.inner.prefix).await
+        inspect::inspect(&self.inner.channels, &self.inner.prefix).await
     }
 
     /// A condition for transactions of the caller's own in the same cluster: true only while the record of `key` shows a tenure with
@@ -104,7 +104,7 @@ impl EtcdStore {
 impl fmt::Debug for EtcdStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EtcdStore")
-            .field("place", &self.inner.lines.place)
+            .field("place", &self.inner.channels.place)
             .field("id", &self.inner.id)
             .finish_non_exhaustive()
     }

@@ -140,7 +140,9 @@ impl<'a> TxnDraft<'a> {
             }
             (Some(Response::ResponseTxn(txn)), _) => self.judge(inner, standing(&txn.responses)),
             (Some(Response::ResponseRange(found)), _) => self.judge(inner, found.kvs.first()),
-            _ => Err(StoreError::unknown(format!("{}: a write was answered unclearly", inner.lines.place))),
+            _ => {
+                Err(StoreError::unknown(format!("{}: a write was answered unclearly", inner.channels.place)))
+            }
         }
     }
 
@@ -153,7 +155,7 @@ impl<'a> TxnDraft<'a> {
             let judged = match self.attempt(belief.as_ref())? {
                 TxnAttempt::Look => {
                     let question = range(&self.name, false);
-                    let found: RangeResponse = inner.lines.ask(Call::Read, path::RANGE, question).await?;
+                    let found: RangeResponse = inner.channels.ask(Call::Read, path::RANGE, question).await?;
                     self.judge(inner, found.kvs.first())?
                 }
                 TxnAttempt::Change(txn, change) => match sent(inner, txn, &[self.refused(&change)]).await? {
@@ -177,7 +179,7 @@ impl<'a> TxnDraft<'a> {
     fn restless(&self, inner: &EtcdClient) -> StoreError {
         StoreError::unavailable(format!(
             "{}: the key {} changes too often; try again",
-            inner.lines.place, self.key
+            inner.channels.place, self.key
         ))
     }
 }
@@ -194,7 +196,7 @@ async fn sent(
     txn: TxnRequest,
     changes: &[RefusedChange<'_>],
 ) -> Result<SentTxn, StoreError> {
-    match inner.lines.try_ask(Call::Write, path::TXN, txn).await {
+    match inner.channels.try_ask(Call::Write, path::TXN, txn).await {
         Ok(answer) => Ok(SentTxn::Answered(answer)),
         Err(AttemptError::Full(error)) => full::revisions(inner, changes, error).await.map(SentTxn::Done),
         Err(fault) => Err(fault.into_error(Call::Write)),
@@ -281,7 +283,7 @@ pub(crate) async fn many(inner: &EtcdClient, writes: &[Write]) -> Result<Vec<Out
     outcomes
         .into_iter()
         .collect::<Option<Vec<_>>>()
-        .ok_or_else(|| StoreError::unknown(format!("{}: a batch was answered in part", inner.lines.place)))
+        .ok_or_else(|| StoreError::unknown(format!("{}: a batch was answered in part", inner.channels.place)))
 }
 
 /// The places of writes that go together: none of them has the key of another.

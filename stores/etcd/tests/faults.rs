@@ -18,7 +18,7 @@ use tenure_core::op::Hint;
 use tenure_core::{ErrorKind, Fence, Key, Record, StoreError};
 use tenure_etcd::{EtcdConfig, EtcdStore};
 use tenure_store::{Changes, Freshness, Outcome, Store, StoreExt};
-use tenure_testkit::Scribe;
+use tenure_testkit::RecordFactory;
 
 fn key(text: &str) -> Key {
     Key::new(text).unwrap()
@@ -43,11 +43,11 @@ async fn insist<T, F: Future<Output = Result<T, StoreError>>>(mut call: impl FnM
 }
 
 /// One increment, whatever becomes of the answers: a write whose fate is not known is found out by its nonce.
-async fn increment(store: &EtcdStore, scribe: &Scribe, key: &Key) {
+async fn increment(store: &EtcdStore, factory: &RecordFactory, key: &Key) {
     let mut standing = insist(|| store.read(key)).await.expect("it stands");
     loop {
-        let record = scribe.vacant(standing.record.fence.0 + 1);
-        match store.write(scribe.unchanged(key, standing.version, record.clone())).await {
+        let record = factory.vacant(standing.record.fence.0 + 1);
+        match store.write(factory.unchanged(key, standing.version, record.clone())).await {
             Ok(Outcome::Won { .. }) => return,
             Ok(Outcome::Lost(now)) => standing = now.expect("it stands"),
             Err(error) => {
@@ -58,8 +58,9 @@ async fn increment(store: &EtcdStore, scribe: &Scribe, key: &Key) {
                 }
                 if error.kind() == ErrorKind::Unknown && now.version == standing.version {
                     // It may still come: a write of another version makes that impossible.
-                    let same = Record { nonce: scribe.nonce(), ..now.record.clone() };
-                    let over = insist(|| store.write(scribe.unchanged(key, now.version, same.clone()))).await;
+                    let same = Record { nonce: factory.nonce(), ..now.record.clone() };
+                    let over =
+                        insist(|| store.write(factory.unchanged(key, now.version, same.clone()))).await;
                     if matches!(&over, Outcome::Lost(Some(now)) if now.record == record) {
                         return;
                     }
@@ -79,15 +80,18 @@ async fn a_write_whose_answer_is_cut_off_is_unknown_and_not_sent_again() {
     let relays = [Relay::start(cluster.port()).await, Relay::start(cluster.port()).await];
     let [one, other] = [relays[0].port, relays[1].port];
     let store = store(&format!("etcd://127.0.0.1:{one},127.0.0.1:{other}/t"), "").await;
-    let (scribe, key) = (Scribe::new(), key("k"));
-    let mut standing = scribe.held(5);
-    assert!(matches!(store.write(scribe.absent(&key, standing.clone())).await.unwrap(), Outcome::Won { .. }));
+    let (factory, key) = (RecordFactory::new(), key("k"));
+    let mut standing = factory.held(5);
+    assert!(matches!(
+        store.write(factory.absent(&key, standing.clone())).await.unwrap(),
+        Outcome::Won { .. }
+    ));
     for round in 0..4 {
-        let record = scribe.held(5);
+        let record = factory.held(5);
         let kept_back = || relays.iter().map(Relay::kept_back).sum::<u32>();
         let before = kept_back();
         relays.iter().for_each(|relay| relay.cut(true));
-        let write = scribe.unchanged(&key, standing.version(), record.clone());
+        let write = factory.unchanged(&key, standing.version(), record.clone());
         let error = match round % 2 {
             0 => store.write(write).await.unwrap_err(),
             _ => store.write_many(vec![write]).await.unwrap_err(),
@@ -103,13 +107,14 @@ async fn a_write_whose_answer_is_cut_off_is_unknown_and_not_sent_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn members_that_die_and_come_back_lose_nothing() {
     let mut cluster = Cluster::start(3).await;
-    let (store, scribe, key) = (store(&cluster.url(), "?timeout-ms=3000").await, Scribe::new(), key("count"));
-    insist(|| store.write(scribe.if_vacant(&key, scribe.vacant(1)))).await;
+    let (store, factory, key) =
+        (store(&cluster.url(), "?timeout-ms=3000").await, RecordFactory::new(), key("count"));
+    insist(|| store.write(factory.if_vacant(&key, factory.vacant(1)))).await;
     let mut count = 1;
     for member in [0, 1, 2, 0] {
         cluster.kill(member);
         for _ in 0..5 {
-            increment(&store, &scribe, &key).await;
+            increment(&store, &factory, &key).await;
             count += 1;
         }
         cluster.begin(member);
@@ -123,8 +128,8 @@ async fn a_silent_member_is_left_for_another() {
     let cluster = Cluster::start(3).await;
     // It begins with the one that is going to be silent, as all others are alike to it.
     let store = store(&cluster.url(), "?timeout-ms=6000").await;
-    let (scribe, key) = (Scribe::new(), key("k"));
-    let Outcome::Won { version, .. } = insist(|| store.write(scribe.if_vacant(&key, scribe.held(5)))).await
+    let (factory, key) = (RecordFactory::new(), key("k"));
+    let Outcome::Won { version, .. } = insist(|| store.write(factory.if_vacant(&key, factory.held(5)))).await
     else {
         panic!("nothing stood there")
     };
@@ -164,16 +169,16 @@ async fn a_minority_answers_nothing_and_takes_nothing_back() {
     for order in [[0, 1, 2], [1, 2, 0], [2, 0, 1]] {
         stores.push(store(&cluster.url_of(&order), "?timeout-ms=1500").await);
     }
-    let (store, scribe, key) = (&stores[0], Scribe::new(), key("k"));
+    let (store, factory, key) = (&stores[0], RecordFactory::new(), key("k"));
     let Outcome::Won { version, fence } =
-        insist(|| store.write(scribe.if_vacant(&key, scribe.held(5)))).await
+        insist(|| store.write(factory.if_vacant(&key, factory.held(5)))).await
     else {
         panic!("nothing stood there")
     };
     cluster.kill(0);
     cluster.kill(1);
     // The one that is left may believe for a moment that it leads.
-    let release = scribe.unchanged(&key, version, scribe.vacant(fence.0));
+    let release = factory.unchanged(&key, version, factory.vacant(fence.0));
     for store in stores.iter().chain(&stores) {
         let read = tokio::time::timeout(LONG, store.read(&key)).await.unwrap();
         let write = tokio::time::timeout(LONG, store.write(release.clone())).await.unwrap();
@@ -205,7 +210,7 @@ async fn a_minority_answers_nothing_and_takes_nothing_back() {
         insist(|| store.write(release.clone())).await;
     }
     let Outcome::Won { fence: next, .. } =
-        insist(|| store.write(scribe.if_vacant(&key, scribe.held(1)))).await
+        insist(|| store.write(factory.if_vacant(&key, factory.held(1)))).await
     else {
         panic!("it was vacant")
     };
@@ -218,10 +223,10 @@ async fn hinted(changes: &mut Changes, wanted: &Hint) {
     tokio::time::timeout(LONG, told).await.unwrap_or_else(|_| panic!("no {wanted:?} came"));
 }
 
-async fn write_one(store: &EtcdStore, scribe: &Scribe, text: &str) -> Hint {
-    let record = scribe.vacant(1);
+async fn write_one(store: &EtcdStore, factory: &RecordFactory, text: &str) -> Hint {
+    let record = factory.vacant(1);
     let version = record.version();
-    let outcome = insist(|| store.write(scribe.if_vacant(&key(text), record.clone()))).await;
+    let outcome = insist(|| store.write(factory.if_vacant(&key(text), record.clone()))).await;
     assert!(matches!(outcome, Outcome::Won { .. }), "{outcome:?}");
     Hint::Written(key(text), version)
 }
@@ -229,39 +234,42 @@ async fn write_one(store: &EtcdStore, scribe: &Scribe, text: &str) -> Hint {
 #[tokio::test]
 async fn hints_go_on_from_where_they_ended_and_over_what_was_compacted() {
     let mut cluster = Cluster::start(3).await;
-    let (listener, writer, scribe) =
-        (store(&cluster.url_of(&[0]), "").await, store(&cluster.url_of(&[1, 2]), "").await, Scribe::new());
+    let (listener, writer, factory) = (
+        store(&cluster.url_of(&[0]), "").await,
+        store(&cluster.url_of(&[1, 2]), "").await,
+        RecordFactory::new(),
+    );
     let mut changes = listener.changed("k").unwrap();
     hinted(&mut changes, &Hint::Any).await;
-    let before = write_one(&writer, &scribe, "k-before").await;
+    let before = write_one(&writer, &factory, "k-before").await;
     hinted(&mut changes, &before).await;
     cluster.kill(0);
-    let meanwhile = write_one(&writer, &scribe, "k-meanwhile").await;
+    let meanwhile = write_one(&writer, &factory, "k-meanwhile").await;
     cluster.begin(0);
     hinted(&mut changes, &meanwhile).await;
     // The same with more than the 4 MiB that a message is usually allowed.
     cluster.kill(0);
     let large = |round: u32| {
-        let mut record = scribe.vacant(1);
+        let mut record = factory.vacant(1);
         record.metadata.insert("much".into(), "x".repeat(8_000).as_str().into());
-        scribe.if_vacant(&key(&format!("k-{round}")), record)
+        factory.if_vacant(&key(&format!("k-{round}")), record)
     };
     let writes: Vec<_> = (0..700).map(large).collect();
     let written = insist(|| writer.write_all(writes.clone())).await;
     assert!(written.iter().all(|outcome| matches!(outcome, Outcome::Won { .. })));
-    let last = write_one(&writer, &scribe, "k-last").await;
+    let last = write_one(&writer, &factory, "k-last").await;
     cluster.begin(0);
     hinted(&mut changes, &last).await;
     // Now the same with a history that is gone by the time that the member is back.
     cluster.kill(0);
     for round in 0..3 {
-        write_one(&writer, &scribe, &format!("k-more-{round}")).await;
+        write_one(&writer, &factory, &format!("k-more-{round}")).await;
     }
     let latest = listener_revision(&cluster);
     cluster.by_hand_of(1, &["compact", &latest.to_string()]);
     cluster.begin(0);
     hinted(&mut changes, &Hint::Any).await;
-    let after = write_one(&writer, &scribe, "k-after").await;
+    let after = write_one(&writer, &factory, "k-after").await;
     hinted(&mut changes, &after).await;
 }
 
@@ -297,13 +305,13 @@ async fn a_watch_follows_calls_to_another_member() {
     let relays = [Relay::start(cluster.port()).await, Relay::start(cluster.port()).await];
     let [one, other] = [relays[0].port, relays[1].port];
     let listener = store(&format!("etcd://127.0.0.1:{one},127.0.0.1:{other}/t"), "?timeout-ms=2000").await;
-    let (writer, scribe) = (store(&cluster.url(), "").await, Scribe::new());
+    let (writer, factory) = (store(&cluster.url(), "").await, RecordFactory::new());
     let mut changes = listener.changed("k").unwrap();
     hinted(&mut changes, &Hint::Any).await;
     relays.iter().filter(|relay| relay.accepted() > 0).for_each(Relay::mute);
     let name = key("k");
     insist(|| listener.read(&name)).await;
-    let written = write_one(&writer, &scribe, "k").await;
+    let written = write_one(&writer, &factory, "k").await;
     hinted(&mut changes, &written).await;
 }
 
@@ -321,8 +329,8 @@ async fn what_another_cluster_answers_is_no_answer() {
     let mut clusters = [Cluster::start(1).await, Cluster::start(1).await];
     let both = format!("etcd://127.0.0.1:{},127.0.0.1:{}/t", clusters[0].port(), clusters[1].port());
     let store = store(&both, "").await;
-    let (scribe, key) = (Scribe::new(), key("k"));
-    insist(|| store.write(scribe.absent(&key, scribe.held(5)))).await;
+    let (factory, key) = (RecordFactory::new(), key("k"));
+    insist(|| store.write(factory.absent(&key, factory.held(5)))).await;
     let hazards = store.inspect().await;
     assert!(hazards.hazards().any(|hazard| hazard.contains("of several clusters")), "{hazards:?}");
     let is_here = |cluster: &Cluster| cluster.by_hand(&["get", "t:k", "--keys-only"]).starts_with(b"t:k");
@@ -331,7 +339,7 @@ async fn what_another_cluster_answers_is_no_answer() {
     let error = store.read(&key).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("another cluster"), "{error}");
-    let error = store.write(scribe.absent(&key, scribe.held(5))).await.unwrap_err();
+    let error = store.write(factory.absent(&key, factory.held(5))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
     clusters[here].begin(0);
     let standing = insist(|| store.read(&key)).await.expect("it stands");
@@ -342,8 +350,9 @@ async fn what_another_cluster_answers_is_no_answer() {
 #[tokio::test]
 async fn a_version_of_a_history_that_is_gone_wins_nothing() {
     let mut cluster = Cluster::start(1).await;
-    let (stale, scribe, key) = (store(&cluster.url(), "").await, Scribe::new(), key("k"));
-    let Outcome::Won { version, .. } = stale.write(scribe.absent(&key, scribe.held(5))).await.unwrap() else {
+    let (stale, factory, key) = (store(&cluster.url(), "").await, RecordFactory::new(), key("k"));
+    let Outcome::Won { version, .. } = stale.write(factory.absent(&key, factory.held(5))).await.unwrap()
+    else {
         panic!("nothing stood there")
     };
     let revision = listed_revision(&cluster, "t:k");
@@ -352,10 +361,10 @@ async fn a_version_of_a_history_that_is_gone_wins_nothing() {
     cluster.begin(0);
     cluster.answers(0).await;
     let fresh = store(&cluster.url(), "").await;
-    let record = scribe.held(5);
-    assert!(matches!(fresh.write(scribe.absent(&key, record.clone())).await.unwrap(), Outcome::Won { .. }));
+    let record = factory.held(5);
+    assert!(matches!(fresh.write(factory.absent(&key, record.clone())).await.unwrap(), Outcome::Won { .. }));
     assert_eq!(listed_revision(&cluster, "t:k"), revision, "the test needs the same revision");
-    let outcome = insist(|| stale.write(scribe.unchanged(&key, version, scribe.held(5)))).await;
+    let outcome = insist(|| stale.write(factory.unchanged(&key, version, factory.held(5)))).await;
     assert!(matches!(&outcome, Outcome::Lost(Some(standing)) if standing.record == record), "{outcome:?}");
 }
 

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tenure_core::{ErrorKind, Key, Record, StoreError, Value};
 use tenure_etcd::{EtcdConfig, EtcdStore};
 use tenure_store::{Freshness, Outcome, Store};
-use tenure_testkit::Scribe;
+use tenure_testkit::RecordFactory;
 
 /// How many write at once.
 const WRITERS: usize = 48;
@@ -33,7 +33,7 @@ type Told = Vec<(Key, Option<Record>)>;
 
 struct Writer {
     store: EtcdStore,
-    scribe: Scribe,
+    factory: RecordFactory,
     number: usize,
     told: Told,
 }
@@ -44,7 +44,7 @@ impl Writer {
     }
 
     fn record(&self) -> Record {
-        let mut record = self.scribe.held(1);
+        let mut record = self.factory.held(1);
         record.metadata = [("x".to_owned(), Value::Bytes(vec![7; 2000]))].into();
         record
     }
@@ -76,12 +76,12 @@ impl Writer {
         let is_won = |outcome: Outcome| matches!(outcome, Outcome::Won { .. });
         for n in 0..BOUND {
             let (key, first) = (self.key(n), self.record());
-            let said = self.store.write(self.scribe.absent(&key, first.clone())).await.map(is_won);
+            let said = self.store.write(self.factory.absent(&key, first.clone())).await.map(is_won);
             if !self.note(key.clone(), None, Some(first.clone()), said) {
                 break;
             }
             let second = self.record();
-            let write = self.scribe.unchanged(&key, first.version(), second.clone());
+            let write = self.factory.unchanged(&key, first.version(), second.clone());
             let said = self.store.write(write).await.map(is_won);
             if !self.note(key.clone(), Some(first), Some(second.clone()), said) {
                 break;
@@ -103,7 +103,7 @@ impl Writer {
                 break;
             }
             let pairs = [3 * n, 3 * n + 1, 3 * n + 2].map(|n| (self.key(n), self.record()));
-            let writes = pairs.iter().map(|(key, record)| self.scribe.absent(key, record.clone())).collect();
+            let writes = pairs.iter().map(|(key, record)| self.factory.absent(key, record.clone())).collect();
             let said = self.store.write_many(writes).await.map(|outcomes| {
                 outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Won { .. })).count()
                     == pairs.len()
@@ -139,7 +139,8 @@ async fn fill() -> bool {
     let cluster = Cluster::with(&["--quota-backend-bytes", "600000", "--backend-batch-limit", "1"]).await;
     let config = EtcdConfig::from_url(&cluster.url()).unwrap();
     let (store, is_full) = (EtcdStore::open(config.clone()).await.unwrap(), Arc::new(AtomicBool::new(false)));
-    let writer = |number| Writer { store: store.clone(), scribe: Scribe::new(), number, told: Told::new() };
+    let writer =
+        |number| Writer { store: store.clone(), factory: RecordFactory::new(), number, told: Told::new() };
     let single: Vec<_> = (1..=WRITERS).map(|number| tokio::spawn(writer(number).singly())).collect();
     let together = tokio::spawn(writer(0).together(Arc::clone(&is_full)));
     let mut told = Told::new();

@@ -19,12 +19,13 @@ use std::error::Error;
 use std::io::ErrorKind::ConnectionRefused;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::task::Poll;
 use std::time::Duration;
 use tenure_core::op::Hint;
 use tenure_core::{ErrorKind, Key, StoreError};
 use tenure_etcd::{EtcdConfig, EtcdStore, Tls};
 use tenure_store::{Outcome, Store};
-use tenure_testkit::{Scribe, hinted};
+use tenure_testkit::{RecordFactory, hinted};
 
 async fn refusal(config: EtcdConfig) -> StoreError {
     EtcdStore::open(config).await.map(drop).unwrap_err()
@@ -157,8 +158,8 @@ async fn a_cluster_that_asks_who_calls_is_told_and_given_a_new_pass_when_the_old
     std::fs::write(&file, "hush-app\n").unwrap();
     let store = EtcdStore::open(at(&format!("{}?password-file={file}", url("app")))).await.unwrap();
     let mut changes = store.changed("").unwrap();
-    let (scribe, key) = (Scribe::new(), Key::new("a").unwrap());
-    let Outcome::Won { version, .. } = store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap()
+    let (factory, key) = (RecordFactory::new(), Key::new("a").unwrap());
+    let Outcome::Won { version, .. } = store.write(factory.if_vacant(&key, factory.held(5))).await.unwrap()
     else {
         panic!("nothing stood there")
     };
@@ -168,7 +169,7 @@ async fn a_cluster_that_asks_who_calls_is_told_and_given_a_new_pass_when_the_old
     cluster.begin(0);
     let renewed = async {
         loop {
-            match store.write(scribe.unchanged(&key, version, scribe.held(5))).await {
+            match store.write(factory.unchanged(&key, version, factory.held(5))).await {
                 Ok(outcome) => return outcome,
                 Err(error) => assert!(error.is_passing(), "{error}"),
             }
@@ -179,7 +180,7 @@ async fn a_cluster_that_asks_who_calls_is_told_and_given_a_new_pass_when_the_old
     assert!(matches!(outcome, Outcome::Won { .. }), "{outcome:?}");
     // The watch asked for a new pass, too.
     let hinted = async { while changes.recv().await.unwrap().key() != Some(&Key::new("b").unwrap()) {} };
-    let b = scribe.if_vacant(&Key::new("b").unwrap(), scribe.vacant(1));
+    let b = factory.if_vacant(&Key::new("b").unwrap(), factory.vacant(1));
     store.write(b).await.unwrap();
     tokio::time::timeout(LONG, hinted).await.expect("no hint came");
 }
@@ -199,10 +200,33 @@ async fn a_silent_member_keeps_nobody_from_being_given_a_pass() {
     let url = format!("etcd://app:hush-app@{}/t?timeout-ms=9000", hosts.join(","));
     let store = EtcdStore::open(EtcdConfig::from_url(&url).unwrap()).await.unwrap();
     let (asked, _) = tokio::time::timeout(LONG, silent.accept()).await.expect("it was asked first").unwrap();
-    let scribe = Scribe::new();
-    let write = scribe.if_vacant(&Key::new("a").unwrap(), scribe.held(5));
+    let factory = RecordFactory::new();
+    let write = factory.if_vacant(&Key::new("a").unwrap(), factory.held(5));
     assert!(matches!(store.write(write).await.unwrap(), Outcome::Won { .. }));
     drop(asked);
+}
+
+#[tokio::test]
+async fn l4_who_asked_first_for_a_pass_and_looks_elsewhere_holds_nobody_up() {
+    let cluster = Cluster::start(1).await;
+    ask_who(&cluster);
+    let url = cluster.url().replace("//", "//app:hush-app@");
+    let (store, key) = (EtcdStore::open(at(&url)).await.unwrap(), Key::new("a").unwrap());
+    // The passes of that user are over with its password, though it is the same again. To check it takes a tenth of a second.
+    let endpoint = format!("127.0.0.1:{}", cluster.port());
+    let root = ["--endpoints", &endpoint, "--user", "root:hush-root"];
+    etcdctl(&[&root[..], &["user", "passwd", "app", "--interactive=false"]].concat(), b"hush-app\n");
+    let mut first = Box::pin(store.read(&key));
+    // As in a `select!` whose other branch takes long: it is polled until it waits for a pass, and not after.
+    for _ in 0..20 {
+        let polled = std::future::poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx)));
+        if polled.await.is_ready() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let other = tokio::time::timeout(LONG, store.read(&key)).await;
+    assert_eq!(other.expect("it waits for another's future").unwrap(), None);
 }
 
 #[tokio::test]
@@ -214,7 +238,7 @@ async fn a_password_that_was_changed_is_read_anew() {
     let url = cluster.url().replace("//", "//app@");
     let store = EtcdStore::open(at(&format!("{url}?password-file={file}"))).await.unwrap();
     let mut changes = store.changed("").unwrap();
-    let (scribe, key) = (Scribe::new(), Key::new("a").unwrap());
+    let (factory, key) = (RecordFactory::new(), Key::new("a").unwrap());
     assert_eq!(store.read(&key).await.unwrap(), None);
     // The passes of that user are over with its password.
     let endpoint = format!("127.0.0.1:{}", cluster.port());
@@ -227,10 +251,10 @@ async fn a_password_that_was_changed_is_read_anew() {
     let refused = refusal(at(&format!("{url}?password-file={file}"))).await;
     says(&refused, ErrorKind::Invalid, &["check the user"]);
     std::fs::remove_file(&file).unwrap();
-    let error = store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap_err();
+    let error = store.write(factory.if_vacant(&key, factory.held(5))).await.unwrap_err();
     says(&error, ErrorKind::Unavailable, &["the password file", &file]);
     std::fs::write(&file, "hush-new\n").unwrap();
-    let outcome = store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap();
+    let outcome = store.write(factory.if_vacant(&key, factory.held(5))).await.unwrap();
     assert!(matches!(outcome, Outcome::Won { .. }), "{outcome:?}");
     hinted(&store, &mut changes, "b").await;
     // What may be written is a matter of each key, so nothing is remembered of it.
@@ -238,10 +262,13 @@ async fn a_password_that_was_changed_is_read_anew() {
         etcdctl(&[&root[..], &words.split(' ').collect::<Vec<_>>()].concat(), b"");
     };
     by_root("role revoke-permission tenure --prefix=true t:");
-    let error = store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap_err();
+    let error = store.write(factory.if_vacant(&key, factory.held(5))).await.unwrap_err();
     says(&error, ErrorKind::Invalid, &["permission denied", "readwrite"]);
     by_root("role grant-permission tenure --prefix=true readwrite t:");
-    assert!(matches!(store.write(scribe.if_vacant(&key, scribe.held(5))).await, Ok(Outcome::Lost(Some(_)))));
+    assert!(matches!(
+        store.write(factory.if_vacant(&key, factory.held(5))).await,
+        Ok(Outcome::Lost(Some(_)))
+    ));
 }
 
 /// Nobody has called for so long that etcd has forgotten the pass.
@@ -250,7 +277,7 @@ async fn a_pass_that_has_expired_is_replaced() {
     let cluster = Cluster::with(&["--auth-token-ttl", "1"]).await;
     ask_who(&cluster);
     let store = EtcdStore::open(at(&cluster.url().replace("//", "//app:hush-app@"))).await.unwrap();
-    let (scribe, key) = (Scribe::new(), Key::new("a").unwrap());
+    let (factory, key) = (RecordFactory::new(), Key::new("a").unwrap());
     for fence in 1..3 {
         // etcd's log tells when it forgets one.
         let forgotten = async {
@@ -259,7 +286,7 @@ async fn a_pass_that_has_expired_is_replaced() {
             }
         };
         tokio::time::timeout(LONG, forgotten).await.expect("etcd forgets no pass");
-        let outcome = store.write(scribe.if_vacant(&key, scribe.vacant(fence))).await.unwrap();
+        let outcome = store.write(factory.if_vacant(&key, factory.vacant(fence))).await.unwrap();
         assert!(matches!(outcome, Outcome::Won { .. }), "{outcome:?}");
     }
 }
@@ -284,13 +311,13 @@ async fn who_only_listens_has_a_pass_that_has_expired_replaced() {
 #[tokio::test]
 async fn a_full_cluster_says_so_and_is_read_all_the_same() {
     let cluster = Cluster::with(&["--quota-backend-bytes", "600000"]).await;
-    let (store, scribe) = (EtcdStore::open(at(&cluster.url())).await.unwrap(), Scribe::new());
+    let (store, factory) = (EtcdStore::open(at(&cluster.url())).await.unwrap(), RecordFactory::new());
     let key = |n: usize| Key::new(format!("k{n}")).unwrap();
     let mut written = 0;
     let error = loop {
-        let mut record = scribe.vacant(1);
+        let mut record = factory.vacant(1);
         record.metadata = [("x".to_owned(), tenure_core::Value::Bytes(vec![7; 4000]))].into();
-        match store.write(scribe.absent(&key(written), record)).await {
+        match store.write(factory.absent(&key(written), record)).await {
             Ok(_) => written += 1,
             Err(error) => break error,
         }
@@ -323,8 +350,8 @@ async fn a_learner_is_passed_over_and_named_where_it_is_alone() {
     // Processes begin at different members, so both orders are tried.
     for (fence, members) in (1..).zip([[0, learner], [learner, 0]]) {
         let store = EtcdStore::open(at(&cluster.url_of(&members))).await.unwrap();
-        let (scribe, key) = (Scribe::new(), Key::new(format!("k{fence}")).unwrap());
-        let outcome = store.write(scribe.if_vacant(&key, scribe.vacant(fence))).await.unwrap();
+        let (factory, key) = (RecordFactory::new(), Key::new(format!("k{fence}")).unwrap());
+        let outcome = store.write(factory.if_vacant(&key, factory.vacant(fence))).await.unwrap();
         assert!(matches!(outcome, Outcome::Won { .. }), "{outcome:?}");
         hinted(&store, &mut store.changed("").unwrap(), "h").await;
     }
@@ -332,14 +359,14 @@ async fn a_learner_is_passed_over_and_named_where_it_is_alone() {
 
 #[tokio::test]
 async fn prefixes_do_not_mix() {
-    let (a, scribe) = (unique("mix"), Scribe::new());
+    let (a, factory) = (unique("mix"), RecordFactory::new());
     let b = format!("{a}/b");
     let (outer, inner) =
         (EtcdStore::open(config(&a)).await.unwrap(), EtcdStore::open(config(&b)).await.unwrap());
     assert_ne!(outer.id(), inner.id());
     let [plain, like_b] = ["c", "/b:c"].map(|key| Key::new(key).unwrap());
     for (fence, (store, key)) in (1..).zip([(&outer, &plain), (&outer, &like_b), (&inner, &plain)]) {
-        let outcome = store.write(scribe.absent(key, scribe.held(fence))).await.unwrap();
+        let outcome = store.write(factory.absent(key, factory.held(fence))).await.unwrap();
         assert!(matches!(outcome, Outcome::Won { .. }), "{key} stood there already");
     }
     let fences = |listed: Vec<tenure_store::Listed>| -> Vec<u64> {

@@ -1,8 +1,8 @@
-//! What all calls of a store share: the lines to the server, the statements, and how they are used.
+//! What all calls of a store share: the connections to the server, the statements, and how they are used.
 
 use crate::config::PostgresConfig;
+use crate::connections::Connections;
 use crate::error::is_denial;
-use crate::lines::Lines;
 use crate::sql::{MendSql, ReadSql, WriteSql};
 use std::sync::Mutex;
 use tenure_core::StoreError;
@@ -11,7 +11,7 @@ use tenure_store::parts::{Right, Teller};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 pub(crate) struct PostgresClient {
-    pub(crate) lines: Lines,
+    pub(crate) connections: Connections,
     pub(crate) writes: WriteSql,
     pub(crate) reads: ReadSql,
     pub(crate) mends: MendSql,
@@ -28,6 +28,6 @@ pub(crate) struct PostgresClient {
 impl PostgresClient {
     /// What comes of a call that needs a right: the server looks at rights before it looks at rows.
     pub(crate) fn judged<T>(&self, right: Right, answer: Result<T, StoreError>) -> Result<T, StoreError> {
-        self.lines.admission.judged(right, is_denial, |_| true, answer)
+        self.connections.admission.judged(right, is_denial, |_| true, answer)
     }
 }

@@ -1,9 +1,9 @@
 //! What a server says of itself: what of its settings can lose commits, what the role may do, what stands between, what time it has.
 
 use crate::config::PostgresConfig;
+use crate::connections::Connections;
 use crate::error::Call;
 use crate::functions::{PLANS, WRITES};
-use crate::lines::Lines;
 use crate::schema::TRIGGERS;
 use std::time::Duration;
 use tenure_core::{StoreError, Wall};
@@ -18,9 +18,9 @@ const LAG: Duration = Duration::from_secs(1);
 const FAILOVER: &str = "failover";
 
 /// Asks the server; nothing is written, and no right is needed but to read.
-pub(crate) async fn inspect(lines: &Lines, config: &PostgresConfig) -> Inspection {
+pub(crate) async fn inspect(connections: &Connections, config: &PostgresConfig) -> Inspection {
     let mut found = Inspection::default();
-    let commits = match add_server(lines, &mut found).await {
+    let commits = match add_server(connections, &mut found).await {
         Ok(commits) => commits,
         Err(error) => {
             found.note("server", format!("what can lose leases on it can't be told: {error}"));
@@ -28,10 +28,10 @@ pub(crate) async fn inspect(lines: &Lines, config: &PostgresConfig) -> Inspectio
         }
     };
     let parts = [
-        (FAILOVER, add_standbys(lines, &commits, &mut found).await),
-        ("rights", add_rights(lines, &config.schema, &mut found).await),
-        ("tables", add_tables(lines, &config.schema, &mut found).await),
-        ("pooler", add_pooler(lines, config, &mut found).await),
+        (FAILOVER, add_standbys(connections, &commits, &mut found).await),
+        ("rights", add_rights(connections, &config.schema, &mut found).await),
+        ("tables", add_tables(connections, &config.schema, &mut found).await),
+        ("pooler", add_pooler(connections, config, &mut found).await),
     ];
     for (about, asked) in parts {
         if let Err(error) = asked {
@@ -42,12 +42,12 @@ pub(crate) async fn inspect(lines: &Lines, config: &PostgresConfig) -> Inspectio
 }
 
 /// Its version, its clock, and what a crash of it can take away. Tells what commits of this role wait for (`synchronous_commit`).
-async fn add_server(lines: &Lines, found: &mut Inspection) -> Result<String, StoreError> {
+async fn add_server(connections: &Connections, found: &mut Inspection) -> Result<String, StoreError> {
     let sql = "SELECT current_setting('server_version'), current_setting('server_version_num')::int, pg_is_in_recovery(), \
                current_setting('fsync') = 'on', current_setting('full_page_writes') = 'on', current_setting('synchronous_commit'), \
                current_setting('default_transaction_read_only') = 'on', \
                (extract(epoch FROM clock_timestamp()) * 1000)::bigint, current_user::text";
-    let row = one(lines, sql).await?;
+    let row = one(connections, sql).await?;
     let (version, number): (String, i32) = (get(&row, 0)?, get(&row, 1)?);
     let (is_standby, fsync, whole_pages): (bool, bool, bool) = (get(&row, 2)?, get(&row, 3)?, get(&row, 4)?);
     let (commits, is_read_only): (String, bool) = (get(&row, 5)?, get(&row, 6)?);
@@ -92,9 +92,13 @@ async fn add_server(lines: &Lines, found: &mut Inspection) -> Result<String, Sto
 }
 
 /// What the promotion of a standby can take away.
-async fn add_standbys(lines: &Lines, commits: &str, found: &mut Inspection) -> Result<(), StoreError> {
+async fn add_standbys(
+    connections: &Connections,
+    commits: &str,
+    found: &mut Inspection,
+) -> Result<(), StoreError> {
     let sql = "SELECT pg_is_in_recovery(), current_setting('synchronous_standby_names')";
-    let row = one(lines, sql).await?;
+    let row = one(connections, sql).await?;
     let (is_standby, named): (bool, String) = (get(&row, 0)?, get(&row, 1)?);
     // It may have the setting from its primary, and commits nothing.
     if is_standby {
@@ -103,7 +107,7 @@ async fn add_standbys(lines: &Lines, commits: &str, found: &mut Inspection) -> R
     }
     let sql = "SELECT coalesce(application_name, ''), sync_state, \
                (extract(epoch FROM coalesce(replay_lag, interval '0')) * 1000)::bigint FROM pg_stat_replication";
-    let rows = lines.ask(Call::Read, sql, &[]).await?;
+    let rows = connections.ask(Call::Read, sql, &[]).await?;
     let mut states: Vec<Option<String>> = Vec::with_capacity(rows.len());
     for row in &rows {
         let name: String = get(row, 0)?;
@@ -197,11 +201,15 @@ fn add_failover(states: &[Option<String>], named: &str, commits: &str, found: &m
 }
 
 /// What the role may do with the records.
-async fn add_rights(lines: &Lines, schema: &str, found: &mut Inspection) -> Result<(), StoreError> {
+async fn add_rights(
+    connections: &Connections,
+    schema: &str,
+    found: &mut Inspection,
+) -> Result<(), StoreError> {
     let table = format!("{schema}.record");
     let sql = "SELECT right_name, has_table_privilege($1, right_name) \
                FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS right_name";
-    let rows = lines.ask(Call::Read, sql, &[(&table, Type::TEXT)]).await?;
+    let rows = connections.ask(Call::Read, sql, &[(&table, Type::TEXT)]).await?;
     let mut lacking = Vec::new();
     for row in &rows {
         let (right, has): (String, bool) = (get(row, 0)?, get(row, 1)?);
@@ -209,7 +217,7 @@ async fn add_rights(lines: &Lines, schema: &str, found: &mut Inspection) -> Resu
             lacking.push(right);
         }
     }
-    let refused = functions(lines, schema).await?.into_iter().filter(|function| !function.may_call);
+    let refused = functions(connections, schema).await?.into_iter().filter(|function| !function.may_call);
     let refused: Vec<String> = refused.map(|function| function.name).collect();
     if !refused.is_empty() {
         found.hazard(
@@ -241,14 +249,18 @@ async fn add_rights(lines: &Lines, schema: &str, found: &mut Inspection) -> Resu
 }
 
 /// Whether what keeps fences is there and switched on, and the functions that write.
-async fn add_tables(lines: &Lines, schema: &str, found: &mut Inspection) -> Result<(), StoreError> {
+async fn add_tables(
+    connections: &Connections,
+    schema: &str,
+    found: &mut Inspection,
+) -> Result<(), StoreError> {
     const ABOUT: &str = "tables";
     // What fires for replicas only fires for no program.
     let sql = "SELECT t.tgname::text, t.tgenabled NOT IN ('O', 'A'), t.tgenabled <> 'A' FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid \
                JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = 'record' AND NOT t.tgisinternal";
     let mut missing: Vec<&str> = TRIGGERS.map(|(name, _)| name).to_vec();
     let (mut is_sound, mut are_replicas_spared) = (true, false);
-    for row in &lines.ask(Call::Read, sql, &[(&schema, Type::TEXT)]).await? {
+    for row in &connections.ask(Call::Read, sql, &[(&schema, Type::TEXT)]).await? {
         let (name, is_off): (String, bool) = (get(row, 0)?, get(row, 1)?);
         let is_ours = missing.contains(&&*name);
         are_replicas_spared |= is_ours && get::<bool>(row, 2)?;
@@ -261,13 +273,13 @@ async fn add_tables(lines: &Lines, schema: &str, found: &mut Inspection) -> Resu
             found.hazard(ABOUT, text);
         }
     }
-    let role = one(lines, "SELECT current_setting('session_replication_role')").await?;
+    let role = one(connections, "SELECT current_setting('session_replication_role')").await?;
     if are_replicas_spared && get::<String>(&role, 0)? == "replica" {
         is_sound = false;
         let text = "no trigger refuses a lower fence to this role (session_replication_role replica); set it to origin";
         found.hazard(ABOUT, text);
     }
-    let functions = functions(lines, schema).await?;
+    let functions = functions(connections, schema).await?;
     let lost: Vec<&str> =
         WRITES.into_iter().filter(|name| functions.iter().all(|found| found.name != *name)).collect();
     for (lost, what) in
@@ -310,10 +322,10 @@ struct WriteFunction {
     is_set: bool,
 }
 
-async fn functions(lines: &Lines, schema: &str) -> Result<Vec<WriteFunction>, StoreError> {
+async fn functions(connections: &Connections, schema: &str) -> Result<Vec<WriteFunction>, StoreError> {
     let sql = "SELECT p.proname::text, has_function_privilege(p.oid, 'EXECUTE'), coalesce($2 = ANY(p.proconfig), false) FROM pg_proc p \
                JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = $1";
-    let rows = lines.ask(Call::Read, sql, &[(&schema, Type::TEXT), (&PLANS, Type::TEXT)]).await?;
+    let rows = connections.ask(Call::Read, sql, &[(&schema, Type::TEXT), (&PLANS, Type::TEXT)]).await?;
     let function =
         |row: &Row| Ok(WriteFunction { name: get(row, 0)?, may_call: get(row, 1)?, is_set: get(row, 2)? });
     let all: Vec<WriteFunction> = rows.iter().map(function).collect::<Result<_, StoreError>>()?;
@@ -321,11 +333,11 @@ async fn functions(lines: &Lines, schema: &str) -> Result<Vec<WriteFunction>, St
 }
 
 async fn add_pooler(
-    lines: &Lines,
+    connections: &Connections,
     config: &PostgresConfig,
     found: &mut Inspection,
 ) -> Result<(), StoreError> {
-    if !lines.are_lent().await? {
+    if !connections.are_lent().await? {
         return Ok(());
     }
     let text =
@@ -338,9 +350,11 @@ async fn add_pooler(
     Ok(())
 }
 
-async fn one(lines: &Lines, sql: &str) -> Result<Row, StoreError> {
-    let rows = lines.ask(Call::Read, sql, &[]).await?;
-    rows.into_iter().next().ok_or_else(|| StoreError::unavailable(format!("{}: no answer", lines.place)))
+async fn one(connections: &Connections, sql: &str) -> Result<Row, StoreError> {
+    let rows = connections.ask(Call::Read, sql, &[]).await?;
+    rows.into_iter()
+        .next()
+        .ok_or_else(|| StoreError::unavailable(format!("{}: no answer", connections.place)))
 }
 
 fn get<'a, T: tokio_postgres::types::FromSql<'a>>(row: &'a Row, n: usize) -> Result<T, StoreError> {

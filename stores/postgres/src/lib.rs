@@ -105,12 +105,12 @@ mod client;
 mod config;
 mod connect;
 mod connection;
+mod connections;
 mod error;
 mod functions;
 mod guard;
 mod hosts;
 mod inspect;
-mod lines;
 mod listen;
 mod mend;
 mod proof;
@@ -125,8 +125,8 @@ mod write;
 #[doc(hidden)]
 pub mod statements {
     pub use crate::connection::Params;
+    pub use crate::connections::Connections;
     pub use crate::error::Call;
-    pub use crate::lines::Lines;
 }
 
 pub use config::{PostgresConfig, Prepare, Tls};

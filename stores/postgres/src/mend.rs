@@ -12,7 +12,7 @@ use tokio_postgres::types::Type;
 
 pub(crate) async fn image(inner: &PostgresClient, key: &Key) -> Result<Option<Image>, StoreError> {
     let name = key.as_str().as_bytes();
-    let rows = inner.lines.ask(Call::Read, &inner.mends.image, &[(&name, Type::BYTEA)]).await?;
+    let rows = inner.connections.ask(Call::Read, &inner.mends.image, &[(&name, Type::BYTEA)]).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let damaged =
         |error: tokio_postgres::Error| StoreError::foreign(format!("the row of key {key}: {error}"));
@@ -34,11 +34,11 @@ pub(crate) async fn mend(
     let Some(record) = instead else {
         let params: &Params<'_> = &[(&name, Type::BYTEA), (&seen.copy, Type::TEXT)];
         let sql = format!("{} RETURNING 1", inner.mends.remove);
-        return inner.lines.ask(Call::Write, &sql, params).await.map(|rows| !rows.is_empty());
+        return inner.connections.ask(Call::Write, &sql, params).await.map(|rows| !rows.is_empty());
     };
     let write = Write { key: key.clone(), expect: Expect::Absent, record };
     let draft = StatementDraft::new(&write)?;
     let params = draft.row([draft.version(), (&seen.copy, Type::TEXT)]);
-    let rows = inner.lines.ask(Call::Write, &inner.mends.replace, &params).await?;
+    let rows = inner.connections.ask(Call::Write, &inner.mends.replace, &params).await?;
     Ok(!rows.is_empty())
 }

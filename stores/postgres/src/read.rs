@@ -16,7 +16,7 @@ pub(crate) async fn one(inner: &PostgresClient, key: &Key) -> Result<Option<Stor
 
 pub(crate) async fn many(inner: &PostgresClient, keys: &[Key]) -> Result<Vec<Listed>, StoreError> {
     let keys: Vec<&[u8]> = keys.iter().map(|key| key.as_str().as_bytes()).collect();
-    let rows = inner.lines.ask(Call::Read, &inner.reads.several, &[(&keys, Type::BYTEA_ARRAY)]).await?;
+    let rows = inner.connections.ask(Call::Read, &inner.reads.several, &[(&keys, Type::BYTEA_ARRAY)]).await?;
     rows.iter().map(|row| listed(inner, row)).collect()
 }
 
@@ -30,7 +30,7 @@ pub(crate) async fn list(
     let after = after.map_or(&[][..], |after| after.as_str().as_bytes());
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let rows = inner
-        .lines
+        .connections
         .ask(
             Call::Read,
             &inner.reads.page,

@@ -1,7 +1,7 @@
 //! The tables, and how they come to be: on request only, by versioned steps.
 
+use crate::connections::{Connections, ExclusiveConnection};
 use crate::error::{Call, failed};
-use crate::lines::{ExclusiveConnection, Lines};
 use crate::{functions, row};
 use tenure_core::StoreError;
 use tokio_postgres::error::SqlState;
@@ -107,8 +107,8 @@ const DIGEST_2: &str = "sha256(t.version || int8send(t.fence) || coalesce(t.tenu
      || int8send(coalesce(t.ride_fence, -1)) || t.record)";
 
 /// The name of this set of records. Looks at the tables without changing anything.
-pub(crate) async fn examine(lines: &Lines, schema: &str) -> Result<String, StoreError> {
-    let rows = lines.ask(Call::Read, &format!("SELECT name, value FROM {schema}.meta"), &[]).await?;
+pub(crate) async fn examine(connections: &Connections, schema: &str) -> Result<String, StoreError> {
+    let rows = connections.ask(Call::Read, &format!("SELECT name, value FROM {schema}.meta"), &[]).await?;
     let value = |name: &str| {
         rows.iter().find_map(|row| {
             let is = row.try_get::<_, &str>(0).is_ok_and(|found| found == name);
@@ -117,19 +117,19 @@ pub(crate) async fn examine(lines: &Lines, schema: &str) -> Result<String, Store
     };
     let (Some(id), Some(version)) = (value("id"), value("schema").and_then(|text| text.parse::<i32>().ok()))
     else {
-        return Err(foreign(&lines.place));
+        return Err(foreign(&connections.place));
     };
     if version > VERSION {
         return Err(StoreError::foreign(format!(
             "{}: the tables have version {version}, this program knows up to {VERSION}; upgrade it",
-            lines.place
+            connections.place
         )));
     }
     if version < VERSION {
         return Err(StoreError::invalid(format!(
             "{}: the tables have version {version}, this program uses version {VERSION}; stop what uses them, and have their owner bring them \
              up to date by `tenure doctor --create-table` or PostgresStore::migrate",
-            lines.place
+            connections.place
         )));
     }
     Ok(format!("postgres:{id}"))
@@ -137,21 +137,25 @@ pub(crate) async fn examine(lines: &Lines, schema: &str) -> Result<String, Store
 
 /// Makes the tables, or brings them up to date, also where a function or a trigger of theirs is gone, or a function lacks its setting. False if
 /// they were so already.
-pub(crate) async fn migrate(lines: &Lines, schema: &str) -> Result<bool, StoreError> {
-    let line = lines.line().await?;
-    let place = &lines.place;
-    let work = steps(&line, lines, schema);
-    let Ok(done) = tokio::time::timeout(lines.timeout.saturating_mul(PATIENCE), work).await else {
+pub(crate) async fn migrate(connections: &Connections, schema: &str) -> Result<bool, StoreError> {
+    let connection = connections.exclusive().await?;
+    let place = &connections.place;
+    let work = steps(&connection, connections, schema);
+    let Ok(done) = tokio::time::timeout(connections.timeout.saturating_mul(PATIENCE), work).await else {
         return Err(StoreError::unavailable(format!("{place}: making the tables took too long; try again")));
     };
     // Where it failed, the connection ends, and the transaction with it.
     let done = done?;
-    line.done();
+    connection.done();
     Ok(done)
 }
 
-async fn steps(line: &ExclusiveConnection, lines: &Lines, schema: &str) -> Result<bool, StoreError> {
-    let place = &lines.place;
+async fn steps(
+    connection: &ExclusiveConnection,
+    connections: &Connections,
+    schema: &str,
+) -> Result<bool, StoreError> {
+    let place = &connections.place;
     let lost = |error: tokio_postgres::Error| match error.as_db_error() {
         // Who may write records may not make tables.
         Some(refusal) if *refusal.code() == SqlState::INSUFFICIENT_PRIVILEGE => StoreError::invalid(format!(
@@ -160,8 +164,8 @@ async fn steps(line: &ExclusiveConnection, lines: &Lines, schema: &str) -> Resul
         )),
         _ => failed(place, Call::Write, error),
     };
-    let work = line.client()?;
-    let patience = lines.timeout.saturating_mul(PATIENCE).as_millis();
+    let work = connection.client()?;
+    let patience = connections.timeout.saturating_mul(PATIENCE).as_millis();
     work.batch_execute(&format!("BEGIN; SET LOCAL lock_timeout = {patience}")).await.map_err(lost)?;
     // Two at once would both find nothing. The lock ends with the transaction.
     let lock = "SELECT pg_advisory_xact_lock(hashtext('tenure migration'))";

@@ -3,8 +3,8 @@
 use crate::client::PostgresClient;
 use crate::config::PostgresConfig;
 use crate::connect::tls;
+use crate::connections::Connections;
 use crate::guard::SqlGuard;
-use crate::lines::Lines;
 use crate::listen;
 use crate::sql::{MendSql, ReadSql, WriteSql};
 use crate::{inspect, mend, read, schema, write};
@@ -34,8 +34,8 @@ impl PostgresStore {
     /// # Cancel safety
     /// Nothing is changed, so nothing is left behind.
     pub async fn open(config: PostgresConfig) -> Result<Self, StoreError> {
-        let lines = opened(&config).await?;
-        Self::start(lines.tls(), lines, config).await
+        let connections = opened(&config).await?;
+        Self::start(connections.tls(), connections, config).await
     }
 
     /// Opens the store over a pool of the caller's own, whose connections, limits and TLS are used, and no others but for
@@ -62,7 +62,7 @@ impl PostgresStore {
             })?,
             false => None,
         };
-        Self::start(tls, Lines::of(pool, &config), config).await
+        Self::start(tls, Connections::of(pool, &config), config).await
     }
 
     /// Makes the schema and its tables, or brings them up to date, in one transaction. False if they were so already. The role needs
@@ -79,15 +79,15 @@ impl PostgresStore {
 
     async fn start(
         tls: Option<MakeRustlsConnect>,
-        lines: Lines,
+        connections: Connections,
         config: PostgresConfig,
     ) -> Result<Self, StoreError> {
-        let id = schema::examine(&lines, &config.schema).await?;
-        lines.admission.granted(Right::Login);
+        let id = schema::examine(&connections, &config.schema).await?;
+        connections.admission.granted(Right::Login);
         let channel = format!("tenure_{}", config.schema);
         let (tells_ages, capabilities) = (config.attested_ages, config.capabilities());
         let inner = PostgresClient {
-            lines,
+            connections,
             writes: WriteSql::new(&config.schema, &channel),
             reads: ReadSql::new(&config.schema),
             mends: MendSql::new(&config.schema),
@@ -108,7 +108,7 @@ impl PostgresStore {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn inspect(&self) -> Inspection {
-        inspect::inspect(&self.inner.lines, &self.inner.config).await
+        inspect::inspect(&self.inner.connections, &self.inner.config).await
     }
 
     /// A condition for the caller's own transactions in the same database: true only while the record of `key` shows a tenure with
@@ -127,9 +127,9 @@ impl PostgresStore {
     }
 }
 
-/// Lines of the store's own.
-async fn opened(config: &PostgresConfig) -> Result<Lines, StoreError> {
-    beside(config, Lines::open).await
+/// Connections of the store's own.
+async fn opened(config: &PostgresConfig) -> Result<Connections, StoreError> {
+    beside(config, Connections::open).await
 }
 
 /// What is made of the configuration and the files that it names, which are not read on the thread that renews leases.
@@ -144,7 +144,7 @@ async fn beside<T: Send + 'static>(
 impl fmt::Debug for PostgresStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostgresStore")
-            .field("place", &self.inner.lines.place)
+            .field("place", &self.inner.connections.place)
             .field("id", &self.inner.id)
             .finish_non_exhaustive()
     }

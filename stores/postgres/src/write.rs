@@ -26,7 +26,7 @@ const ROUNDS: usize = 16;
 pub(crate) async fn one(inner: &PostgresClient, write: &Write) -> Result<Outcome, StoreError> {
     let draft = StatementDraft::new(write)?;
     for _ in 0..ROUNDS {
-        let rows = inner.lines.ask_either(Call::Write, draft.sql(inner), &draft.params()).await?;
+        let rows = inner.connections.ask_either(Call::Write, draft.sql(inner), &draft.params()).await?;
         if let Some(outcome) = draft.judge(inner, rows.first())? {
             return Ok(outcome);
         }
@@ -41,7 +41,10 @@ async fn is_whole(inner: &PostgresClient, key: &Key) -> Result<(), StoreError> {
 }
 
 fn changes_too_often(inner: &PostgresClient, key: &Key) -> StoreError {
-    StoreError::unavailable(format!("{}: the key {key} changes too often; try again", inner.lines.place))
+    StoreError::unavailable(format!(
+        "{}: the key {key} changes too often; try again",
+        inner.connections.place
+    ))
 }
 
 /// A write as the parameters of its statement.
@@ -179,14 +182,14 @@ fn answer(inner: &PostgresClient, key: &Key, row: Option<&Row>) -> Result<WriteA
 
 /// It can't be told whether anything was written.
 fn unclear(inner: &PostgresClient, why: impl Display) -> StoreError {
-    StoreError::unknown(format!("{}: a write was answered unclearly: {why}", inner.lines.place))
+    StoreError::unknown(format!("{}: a write was answered unclearly: {why}", inner.connections.place))
 }
 
 pub(crate) async fn remove(inner: &PostgresClient, key: &Key, version: Version) -> Result<bool, StoreError> {
     let (bytes, expected) = (key.as_str().as_bytes(), version_bytes(version));
     let params: &Params<'_> = &[(&bytes, Type::BYTEA), (&expected, Type::BYTEA)];
     for _ in 0..ROUNDS {
-        let rows = inner.lines.ask(Call::Write, &inner.writes.remove, params).await?;
+        let rows = inner.connections.ask(Call::Write, &inner.writes.remove, params).await?;
         let standing = match answer(inner, key, rows.first())? {
             WriteAnswer::Done(_) => return Ok(true),
             WriteAnswer::Stands(standing) => standing?,
@@ -203,16 +206,16 @@ pub(crate) async fn remove(inner: &PostgresClient, key: &Key, version: Version) 
 mod tests {
     //! Plan: a version tells the fence that the server gave, and one of another write tells none.
     use super::*;
-    use tenure_testkit::Scribe;
+    use tenure_testkit::RecordFactory;
 
     #[test]
     fn a_version_tells_the_fence_of_its_own_write_only() {
-        let scribe = Scribe::new();
-        let write = scribe.if_vacant(&Key::new("k").unwrap(), scribe.held(5));
+        let factory = RecordFactory::new();
+        let write = factory.if_vacant(&Key::new("k").unwrap(), factory.held(5));
         let draft = StatementDraft::new(&write).unwrap();
         for fence in [5, 6, u64::MAX >> 1].map(Fence) {
             assert_eq!(draft.fence_of(Version::of(write.record.nonce, fence)), Some(fence));
         }
-        assert_eq!(draft.fence_of(Version::of(scribe.nonce(), Fence(5))), None, "another nonce");
+        assert_eq!(draft.fence_of(Version::of(factory.nonce(), Fence(5))), None, "another nonce");
     }
 }

@@ -17,11 +17,11 @@ use crate::support::{Locked, admin, config, held, named, unique, waits_for_lock}
 use futures_util::FutureExt;
 use std::time::Duration;
 use tenure_core::Key;
-use tenure_postgres::statements::{Call, Lines};
+use tenure_postgres::statements::{Call, Connections};
 use tenure_postgres::tokio_postgres::types::Type;
 use tenure_postgres::{PostgresConfig, PostgresStore, Prepare};
 use tenure_store::{Outcome, Store};
-use tenure_testkit::Scribe;
+use tenure_testkit::RecordFactory;
 
 /// As long as a busy machine may take.
 const LONG: Duration = Duration::from_secs(30);
@@ -40,16 +40,16 @@ async fn many_tasks_share_few_connections() {
         .map(|task| {
             let store = store.clone();
             tokio::spawn(async move {
-                let (scribe, key) = (Scribe::new(), Key::new(format!("k{task}")).unwrap());
+                let (factory, key) = (RecordFactory::new(), Key::new(format!("k{task}")).unwrap());
                 for round in 0..10 {
-                    let record = scribe.held(task * 1000 + round);
-                    let fence = match store.write(scribe.if_vacant(&key, record.clone())).await.unwrap() {
+                    let record = factory.held(task * 1000 + round);
+                    let fence = match store.write(factory.if_vacant(&key, record.clone())).await.unwrap() {
                         Outcome::Won { version, fence } if version == record.version() => fence.0,
                         other => panic!("the key has one user, but {other:?}"),
                     };
                     let standing = store.read(&key).await.unwrap().unwrap();
                     assert_eq!(standing.record, record, "another's answer");
-                    let vacant = scribe.unchanged(&key, standing.version, scribe.vacant(fence));
+                    let vacant = factory.unchanged(&key, standing.version, factory.vacant(fence));
                     assert!(matches!(store.write(vacant).await.unwrap(), Outcome::Won { .. }));
                 }
             })
@@ -62,18 +62,18 @@ async fn many_tasks_share_few_connections() {
     assert!((1..=2).contains(&count), "{count} connections");
 }
 
-/// How many statements the session of `lines`, which is one, has prepared in the end.
-async fn prepared(lines: &Lines) -> i64 {
+/// How many statements the session of `connections`, which is one, has prepared in the end.
+async fn prepared(connections: &Connections) -> i64 {
     let mut most = 0;
     // The first uses are not prepared, and what is being prepared is not waited for.
     for round in 0..200i64 {
-        let rows = lines.ask(Call::Read, "SELECT $1::bigint", &[(&round, Type::INT8)]).await.unwrap();
+        let rows = connections.ask(Call::Read, "SELECT $1::bigint", &[(&round, Type::INT8)]).await.unwrap();
         assert_eq!(rows[0].get::<_, i64>(0), round);
         // Each time another text, so that it is not itself prepared.
         let sql = format!(
             "SELECT count(*), {round} FROM pg_prepared_statements WHERE statement = 'SELECT $1::bigint'"
         );
-        most = most.max(lines.ask(Call::Read, &sql, &[]).await.unwrap()[0].get(0));
+        most = most.max(connections.ask(Call::Read, &sql, &[]).await.unwrap()[0].get(0));
         if most > 0 {
             break;
         }
@@ -92,8 +92,8 @@ async fn statements_are_prepared_where_the_session_is_ones_own() {
         (pooled(), false),
     ] {
         let text = format!("{config:?}");
-        let lines = Lines::open(&config).unwrap();
-        assert_eq!(prepared(&lines).await > 0, is_prepared, "{text}");
+        let connections = Connections::open(&config).unwrap();
+        assert_eq!(prepared(&connections).await > 0, is_prepared, "{text}");
     }
 }
 
@@ -101,18 +101,18 @@ async fn statements_are_prepared_where_the_session_is_ones_own() {
 async fn what_the_server_has_forgotten_is_sent_whole() {
     let name = unique("forgotten");
     PostgresStore::migrate(&config(&name)).await.unwrap();
-    let lines = Lines::open(&config(&name).connections(1)).unwrap();
-    assert!(prepared(&lines).await > 0);
-    lines.run(&format!("CREATE TABLE {name}.sent (n bigint)")).await.unwrap();
+    let connections = Connections::open(&config(&name).connections(1)).unwrap();
+    assert!(prepared(&connections).await > 0);
+    connections.run(&format!("CREATE TABLE {name}.sent (n bigint)")).await.unwrap();
     let insert = format!("INSERT INTO {name}.sent VALUES ($1)");
     let all = format!("SELECT count(*) FROM {name}.sent");
     for n in 0..50i64 {
         if n % 10 == 9 {
-            lines.run("DEALLOCATE ALL").await.unwrap();
+            connections.run("DEALLOCATE ALL").await.unwrap();
         }
-        lines.ask(Call::Write, &insert, &[(&n, Type::INT8)]).await.unwrap();
+        connections.ask(Call::Write, &insert, &[(&n, Type::INT8)]).await.unwrap();
     }
-    let count: i64 = lines.ask(Call::Read, &all, &[]).await.unwrap()[0].get(0);
+    let count: i64 = connections.ask(Call::Read, &all, &[]).await.unwrap()[0].get(0);
     assert_eq!(count, 50, "each was done once");
 }
 
@@ -121,10 +121,10 @@ async fn a_statement_that_waits_holds_up_no_others_while_there_is_another_connec
     let name = unique("waits");
     PostgresStore::migrate(&config(&name)).await.unwrap();
     let store = PostgresStore::open(config(&name).connections(2).timeout(LONG)).await.unwrap();
-    let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
-    let version = held(&store, &scribe, &key).await;
+    let (key, factory) = (Key::new("k").unwrap(), RecordFactory::new());
+    let version = held(&store, &factory, &key).await;
     let locked = Locked::records_of(&name).await;
-    let (waiting, renewal) = (store.clone(), scribe.unchanged(&key, version, scribe.held(5)));
+    let (waiting, renewal) = (store.clone(), factory.unchanged(&key, version, factory.held(5)));
     let waiting = tokio::spawn(async move { waiting.write(renewal).await });
     waits_for_lock(&format!("%{name}.write%")).await;
     // Longer than it takes to see that it waits.
@@ -133,8 +133,8 @@ async fn a_statement_that_waits_holds_up_no_others_while_there_is_another_connec
         .map(|other| {
             let (store, key) = (store.clone(), Key::new(format!("other{other}")).unwrap());
             tokio::spawn(async move {
-                let scribe = Scribe::new();
-                store.write(scribe.absent(&key, scribe.held(1))).await.unwrap()
+                let factory = RecordFactory::new();
+                store.write(factory.absent(&key, factory.held(1))).await.unwrap()
             })
         })
         .collect();
@@ -152,12 +152,12 @@ async fn what_waits_for_a_lock_in_vain_leaves_no_connections_behind() {
     PostgresStore::migrate(&config(&name)).await.unwrap();
     let timeout = Duration::from_millis(400);
     let store = PostgresStore::open(named(&name).connections(1).timeout(timeout)).await.unwrap();
-    let (key, scribe, operator) = (Key::new("k").unwrap(), Scribe::new(), admin().await);
-    let version = held(&store, &scribe, &key).await;
+    let (key, factory, operator) = (Key::new("k").unwrap(), RecordFactory::new(), admin().await);
+    let version = held(&store, &factory, &key).await;
     let lock = format!("BEGIN; LOCK TABLE {name}.record IN ACCESS EXCLUSIVE MODE");
     operator.batch_execute(&lock).await.unwrap();
     for round in 0..10 {
-        let write = store.write(scribe.unchanged(&key, version, scribe.held(6)));
+        let write = store.write(factory.unchanged(&key, version, factory.held(6)));
         // Some callers go away by themselves.
         let patience = if round % 2 == 0 { LONG } else { timeout / 4 };
         let outcome = tokio::time::timeout(patience, write).await;
@@ -180,13 +180,13 @@ async fn callers_who_give_up_under_a_lock_pile_up_no_connections() {
     let name = unique("piled");
     PostgresStore::migrate(&config(&name)).await.unwrap();
     let store = PostgresStore::open(named(&name).connections(1)).await.unwrap();
-    let (key, scribe, operator) = (Key::new("k").unwrap(), Scribe::new(), admin().await);
-    let version = held(&store, &scribe, &key).await;
+    let (key, factory, operator) = (Key::new("k").unwrap(), RecordFactory::new(), admin().await);
+    let version = held(&store, &factory, &key).await;
     let lock = format!("BEGIN; LOCK TABLE {name}.record IN ACCESS EXCLUSIVE MODE");
     operator.batch_execute(&lock).await.unwrap();
     let mut most = 0;
     for _ in 0..12 {
-        let write = store.write(scribe.unchanged(&key, version, scribe.held(6)));
+        let write = store.write(factory.unchanged(&key, version, factory.held(6)));
         drop(tokio::time::timeout(Duration::from_millis(200), write).await);
         most = most.max(connections(&name).await);
     }
@@ -201,8 +201,8 @@ async fn callers_who_go_away_at_once_cost_no_connection() {
     let name = unique("gone");
     PostgresStore::migrate(&config(&name)).await.unwrap();
     let store = PostgresStore::open(named(&name).connections(1)).await.unwrap();
-    let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
-    held(&store, &scribe, &key).await;
+    let (key, factory) = (Key::new("k").unwrap(), RecordFactory::new());
+    held(&store, &factory, &key).await;
     let backend = async || {
         let sql = "SELECT array_agg(pid ORDER BY pid) FROM pg_stat_activity WHERE application_name = $1";
         admin().await.query_one(sql, &[&name]).await.unwrap().get::<_, Vec<i32>>(0)

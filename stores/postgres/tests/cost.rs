@@ -18,7 +18,7 @@ use tenure_core::{Key, Version};
 use tenure_postgres::tokio_postgres::Config;
 use tenure_postgres::{PostgresConfig, PostgresStore, Prepare};
 use tenure_store::{Freshness, Outcome, Store};
-use tenure_testkit::Scribe;
+use tenure_testkit::RecordFactory;
 
 fn won(outcome: Outcome) -> Version {
     match outcome {
@@ -48,29 +48,29 @@ async fn each_call_is_one_statement(prepare: Prepare) {
     let url = format!("postgres://postgres@127.0.0.1:{}/postgres", relay.port);
     let there = PostgresConfig::from_url(&url).unwrap().schema(&name).connections(1).prepare(prepare);
     let store = PostgresStore::open(there).await.unwrap();
-    let (scribe, count) = (Scribe::new(), Count { relay, prepares: prepare != Prepare::Never });
+    let (factory, count) = (RecordFactory::new(), Count { relay, prepares: prepare != Prepare::Never });
     count.is_one("opening");
     // What is prepared is so from the second use on.
     for round in 0..4 {
         let key = Key::new(format!("k{round}")).unwrap();
-        let version = won(store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap());
+        let version = won(store.write(factory.if_vacant(&key, factory.held(5))).await.unwrap());
         count.is_one("the first acquisition");
-        let version = won(store.write(scribe.unchanged(&key, version, scribe.held(5))).await.unwrap());
+        let version = won(store.write(factory.unchanged(&key, version, factory.held(5))).await.unwrap());
         count.is_one("a renewal");
-        let refused = store.write(scribe.if_vacant(&key, scribe.held(9))).await.unwrap();
+        let refused = store.write(factory.if_vacant(&key, factory.held(9))).await.unwrap();
         assert!(matches!(refused, Outcome::Lost(Some(_))), "{refused:?}");
         count.is_one("a refusal");
-        won(store.write(scribe.unchanged(&key, version, scribe.vacant(5))).await.unwrap());
+        won(store.write(factory.unchanged(&key, version, factory.vacant(5))).await.unwrap());
         count.is_one("a release");
-        let version = won(store.write(scribe.if_vacant(&key, scribe.held(1))).await.unwrap());
+        let version = won(store.write(factory.if_vacant(&key, factory.held(1))).await.unwrap());
         count.is_one("an acquisition after a release");
         assert_eq!(store.read(&key).await.unwrap().unwrap().version, version);
         count.is_one("a read");
 
         let keys: Vec<Key> = (0..100).map(|n| Key::new(format!("many{round}/{n}")).unwrap()).collect();
-        let mut batch: Vec<_> = keys.iter().map(|key| scribe.if_vacant(key, scribe.vacant(1))).collect();
-        batch.push(scribe.absent(&key, scribe.held(9)));
-        batch.push(scribe.unchanged(&key, version, scribe.vacant(6)));
+        let mut batch: Vec<_> = keys.iter().map(|key| factory.if_vacant(key, factory.vacant(1))).collect();
+        batch.push(factory.absent(&key, factory.held(9)));
+        batch.push(factory.unchanged(&key, version, factory.vacant(6)));
         let mut outcomes = store.write_many(batch).await.unwrap();
         count.is_one("a batch");
         let vacated = won(outcomes.pop().unwrap());
@@ -123,19 +123,19 @@ async fn what_was_planned_for_a_small_table_reads_a_large_one_by_its_index() {
             let beside = PostgresConfig::new(Config::new()).schema(&name).push(false);
             PostgresStore::with_pool(pool(1), beside).await
         };
-        let (store, scribe, key) = (store.unwrap(), Scribe::new(), Key::new("k").unwrap());
-        let mut version = won(store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap());
+        let (store, factory, key) = (store.unwrap(), RecordFactory::new(), Key::new("k").unwrap());
+        let mut version = won(store.write(factory.if_vacant(&key, factory.held(5))).await.unwrap());
         admin().await.batch_execute(&format!("ANALYZE {name}.record")).await.unwrap();
         // The first half makes the plans.
         for half in 0..2 {
             for _ in 0..20 {
-                version = won(store.write(scribe.unchanged(&key, version, scribe.held(5))).await.unwrap());
-                let refused = store.write(scribe.if_vacant(&key, scribe.held(9))).await.unwrap();
+                version = won(store.write(factory.unchanged(&key, version, factory.held(5))).await.unwrap());
+                let refused = store.write(factory.if_vacant(&key, factory.held(9))).await.unwrap();
                 assert!(matches!(refused, Outcome::Lost(Some(_))), "{refused:?}");
                 assert_eq!(store.read(&key).await.unwrap().unwrap().version, version);
             }
             let others = (0..500).map(|n| Key::new(format!("other{half}/{n}")).unwrap());
-            let batch = others.map(|key| scribe.if_vacant(&key, scribe.vacant(1)));
+            let batch = others.map(|key| factory.if_vacant(&key, factory.vacant(1)));
             store.write_many(batch.collect()).await.unwrap();
         }
         // What a session has counted is told at its end.

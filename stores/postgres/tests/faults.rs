@@ -18,7 +18,7 @@ use std::time::Duration;
 use tenure_core::{ErrorKind, Key};
 use tenure_postgres::{PostgresConfig, PostgresStore};
 use tenure_store::{Outcome, Store};
-use tenure_testkit::{Scribe, hinted};
+use tenure_testkit::{RecordFactory, hinted};
 
 /// As long as a busy machine may take.
 const LONG: Duration = Duration::from_secs(30);
@@ -32,15 +32,15 @@ async fn end_connections(name: &str) {
 async fn connections_that_end_are_made_again() {
     let name = unique("ended");
     PostgresStore::migrate(&config(&name)).await.unwrap();
-    let (store, scribe) = (PostgresStore::open(named(&name)).await.unwrap(), Scribe::new());
+    let (store, factory) = (PostgresStore::open(named(&name)).await.unwrap(), RecordFactory::new());
     for round in 0..5 {
         let key = Key::new(format!("k{round}")).unwrap();
-        let record = scribe.held(5);
+        let record = factory.held(5);
         end_connections(&name).await;
         // One that was ended unseen answers for the write that was sent on it: unknown, or certainly undone.
         let outcome = tokio::time::timeout(LONG, async {
             loop {
-                match store.write(scribe.absent(&key, record.clone())).await {
+                match store.write(factory.absent(&key, record.clone())).await {
                     Ok(outcome) => break outcome,
                     Err(error) => assert!(error.is_passing(), "{error}"),
                 }
@@ -60,17 +60,20 @@ async fn a_write_that_waits_for_a_lock_is_undone_in_time_and_blocks_nobody_else(
     let name = unique("locked");
     PostgresStore::migrate(&config(&name)).await.unwrap();
     let patient = config(&name).connections(1).timeout(Duration::from_millis(300));
-    let (store, scribe) = (PostgresStore::open(patient).await.unwrap(), Scribe::new());
+    let (store, factory) = (PostgresStore::open(patient).await.unwrap(), RecordFactory::new());
     let (key, other) = (Key::new("k").unwrap(), Key::new("other").unwrap());
-    let version = held(&store, &scribe, &key).await;
+    let version = held(&store, &factory, &key).await;
     let locked = Locked::records_of(&name).await;
-    let error = store.write(scribe.unchanged(&key, version, scribe.held(6))).await.unwrap_err();
+    let error = store.write(factory.unchanged(&key, version, factory.held(6))).await.unwrap_err();
     assert!(error.kind() == ErrorKind::Unavailable && error.to_string().contains("lock timeout"), "{error}");
     // The same with a caller that goes away by itself.
-    let write = store.write(scribe.unchanged(&key, version, scribe.held(7)));
+    let write = store.write(factory.unchanged(&key, version, factory.held(7)));
     assert!(tokio::time::timeout(Duration::from_millis(50), write).await.is_err());
     // The only connection is not the one that waits.
-    assert!(matches!(store.write(scribe.absent(&other, scribe.held(1))).await.unwrap(), Outcome::Won { .. }));
+    assert!(matches!(
+        store.write(factory.absent(&other, factory.held(1))).await.unwrap(),
+        Outcome::Won { .. }
+    ));
     locked.unlock().await;
     let landed = store.read(&key).await.unwrap().unwrap().record.fence.0;
     assert!([5, 7].contains(&landed), "{landed}");
@@ -103,21 +106,21 @@ async fn a_pooler_may_stand_between() {
 /// Tasks, one for each of `stores`, count up in one record, so that a lost increment shows. Every second write is one of a batch, with
 /// `beside` other keys that all write.
 async fn count_up(stores: &[PostgresStore], beside: u64) {
-    let (key, scribe) = (Key::new("counter").unwrap(), Arc::new(Scribe::new()));
-    stores[0].write(scribe.absent(&key, scribe.vacant(0))).await.unwrap();
+    let (key, factory) = (Key::new("counter").unwrap(), Arc::new(RecordFactory::new()));
+    stores[0].write(factory.absent(&key, factory.vacant(0))).await.unwrap();
     let tasks = stores.iter().map(|store| {
-        let (store, scribe, key) = (store.clone(), scribe.clone(), key.clone());
+        let (store, factory, key) = (store.clone(), factory.clone(), key.clone());
         tokio::spawn(async move {
             let mut done = 0;
             while done < 10 {
                 let standing = store.read(&key).await.unwrap().unwrap();
-                let next = scribe.vacant(standing.record.fence.0 + 1);
-                let next = scribe.unchanged(&key, standing.version, next);
+                let next = factory.vacant(standing.record.fence.0 + 1);
+                let next = factory.unchanged(&key, standing.version, next);
                 let outcome = if done % 2 == 0 {
                     store.write(next).await.unwrap()
                 } else {
                     let others = (0..beside).map(|i| Key::new(format!("b{i}")).unwrap());
-                    let others = others.map(|key| scribe.if_vacant(&key, scribe.vacant(1)));
+                    let others = others.map(|key| factory.if_vacant(&key, factory.vacant(1)));
                     let mut outcomes =
                         store.write_many(std::iter::once(next).chain(others).collect()).await.unwrap();
                     assert_eq!(outcomes.len() as u64, 1 + beside);
@@ -154,12 +157,12 @@ async fn a_stricter_isolation_is_no_error() {
 async fn a_statement_that_the_server_cancels_is_certainly_undone() {
     let name = unique("cancelled");
     let store = opened_with(&name, "statement_timeout = '300ms'").await;
-    let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
-    let version = held(&store, &scribe, &key).await;
+    let (key, factory) = (Key::new("k").unwrap(), RecordFactory::new());
+    let version = held(&store, &factory, &key).await;
     let locked = Locked::records_of(&name).await;
-    let error = store.write(scribe.unchanged(&key, version, scribe.held(6))).await.unwrap_err();
+    let error = store.write(factory.unchanged(&key, version, factory.held(6))).await.unwrap_err();
     assert!(error.kind() == ErrorKind::Unavailable && error.to_string().contains("timeout"), "{error}");
-    let batch = vec![scribe.unchanged(&key, version, scribe.held(7))];
+    let batch = vec![factory.unchanged(&key, version, factory.held(7))];
     let error = store.write_many(batch).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     locked.unlock().await;
@@ -170,14 +173,14 @@ async fn a_statement_that_the_server_cancels_is_certainly_undone() {
 async fn an_idle_session_that_the_server_ends_is_begun_again() {
     let name = unique("idle");
     let store = opened_with(&name, "idle_session_timeout = '100ms'").await;
-    let (key, scribe, admin) = (Key::new("k").unwrap(), Scribe::new(), admin().await);
+    let (key, factory, admin) = (Key::new("k").unwrap(), RecordFactory::new(), admin().await);
     let alive = "SELECT count(*) FROM pg_stat_activity WHERE usename = $1";
     for fence in 1..4 {
         // What the server said last may be on its way still when the next write is sent; never twice.
-        let record = scribe.vacant(fence);
-        let mut outcome = store.write(scribe.if_vacant(&key, record.clone())).await;
+        let record = factory.vacant(fence);
+        let mut outcome = store.write(factory.if_vacant(&key, record.clone())).await;
         if outcome.is_err() {
-            outcome = store.write(scribe.if_vacant(&key, record)).await;
+            outcome = store.write(factory.if_vacant(&key, record)).await;
         }
         assert!(matches!(outcome, Ok(Outcome::Won { .. })), "{outcome:?}");
         let ended = async {

@@ -17,7 +17,7 @@ use tenure_postgres::tokio_postgres::Client;
 use tenure_postgres::tokio_postgres::error::SqlState;
 use tenure_postgres::{PostgresConfig, PostgresStore};
 use tenure_store::{Outcome, Store};
-use tenure_testkit::Scribe;
+use tenure_testkit::RecordFactory;
 
 /// A fence of the year 2100.
 const AHEAD: u64 = 4_102_444_800_000;
@@ -36,10 +36,10 @@ async fn refusal(client: &Client, sql: &str) -> String {
 #[tokio::test]
 async fn no_hand_takes_a_fence_back() {
     let name = unique("fences");
-    let (store, admin, scribe) = (opened(&name).await, admin().await, Scribe::new());
+    let (store, admin, factory) = (opened(&name).await, admin().await, RecordFactory::new());
     let (key, old) = (Key::new("k").unwrap(), Key::new("old").unwrap());
-    store.write(scribe.absent(&key, scribe.held(AHEAD))).await.unwrap();
-    store.write(scribe.absent(&old, scribe.vacant(5))).await.unwrap();
+    store.write(factory.absent(&key, factory.held(AHEAD))).await.unwrap();
+    store.write(factory.absent(&old, factory.vacant(5))).await.unwrap();
     let before = store.read(&key).await.unwrap().unwrap().record;
     for (sql, says) in [
         ("UPDATE {s}.record SET fence = fence - 1", "can't go back"),
@@ -67,29 +67,29 @@ async fn no_hand_takes_a_fence_back() {
 #[tokio::test]
 async fn the_store_s_own_writes_take_no_fence_back() {
     let name = unique("fences");
-    let (store, scribe) = (opened(&name).await, Scribe::new());
+    let (store, factory) = (opened(&name).await, RecordFactory::new());
     let (key, other) = (Key::new("k").unwrap(), Key::new("other").unwrap());
-    let Outcome::Won { version, .. } = store.write(scribe.absent(&key, scribe.held(50))).await.unwrap()
+    let Outcome::Won { version, .. } = store.write(factory.absent(&key, factory.held(50))).await.unwrap()
     else {
         panic!("nothing stood there")
     };
-    let lower = scribe.unchanged(&key, version, scribe.vacant(49));
-    let batch = vec![scribe.absent(&other, scribe.held(1)), lower.clone()];
+    let lower = factory.unchanged(&key, version, factory.vacant(49));
+    let batch = vec![factory.absent(&other, factory.held(1)), lower.clone()];
     for error in [store.write(lower).await.unwrap_err(), store.write_many(batch).await.unwrap_err()] {
         assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
         assert!(error.to_string().contains("can't go back"), "{error}");
     }
     assert_eq!(store.read(&key).await.unwrap().unwrap().record.fence, Fence(50));
     assert_eq!(store.read(&other).await.unwrap(), None, "the batch is refused as a whole");
-    let same = store.write(scribe.unchanged(&key, version, scribe.vacant(50))).await.unwrap();
+    let same = store.write(factory.unchanged(&key, version, factory.vacant(50))).await.unwrap();
     assert!(matches!(same, Outcome::Won { fence: Fence(50), .. }), "{same:?}");
 }
 
 #[tokio::test]
 async fn who_uses_the_store_can_t_switch_that_off() {
     let (name, admin) = (unique("fences"), admin().await);
-    let (store, scribe) = (opened(&name).await, Scribe::new());
-    store.write(scribe.absent(&Key::new("k").unwrap(), scribe.held(5))).await.unwrap();
+    let (store, factory) = (opened(&name).await, RecordFactory::new());
+    store.write(factory.absent(&Key::new("k").unwrap(), factory.held(5))).await.unwrap();
     admin.batch_execute(&format!("CREATE ROLE {name} LOGIN")).await.unwrap();
     admin.batch_execute(&tenure_postgres::grants(&name, &name)).await.unwrap();
     admin.batch_execute(&format!("SET ROLE {name}")).await.unwrap();
@@ -113,7 +113,7 @@ async fn who_uses_the_store_can_t_switch_that_off() {
 #[tokio::test]
 async fn a_row_that_was_changed_by_hand_is_left_alone() {
     let name = unique("fences");
-    let (store, admin, scribe) = (opened(&name).await, admin().await, Scribe::new());
+    let (store, admin, factory) = (opened(&name).await, admin().await, RecordFactory::new());
     for (n, change) in [
         "record = substr(record, 2)",
         "tenure = NULL",
@@ -124,15 +124,15 @@ async fn a_row_that_was_changed_by_hand_is_left_alone() {
     .into_iter()
     .enumerate()
     {
-        let (key, record) = (Key::new(format!("k{n}")).unwrap(), scribe.held(50));
-        store.write(scribe.absent(&key, record.clone())).await.unwrap();
+        let (key, record) = (Key::new(format!("k{n}")).unwrap(), factory.held(50));
+        store.write(factory.absent(&key, record.clone())).await.unwrap();
         let sql = format!("UPDATE {name}.record SET {change} WHERE key = $1");
         assert_eq!(admin.execute(&sql, &[&key.as_str().as_bytes()]).await.unwrap(), 1);
         let changed = store.image(&key).await.unwrap().unwrap();
         for write in [
-            scribe.unchanged(&key, record.version(), scribe.held(50)),
-            scribe.unchanged(&key, record.version(), scribe.held(51)),
-            scribe.if_vacant(&key, scribe.held(51)),
+            factory.unchanged(&key, record.version(), factory.held(50)),
+            factory.unchanged(&key, record.version(), factory.held(51)),
+            factory.if_vacant(&key, factory.held(51)),
         ] {
             let answer = store.write(write).await;
             assert!(!matches!(answer, Ok(Outcome::Won { .. })), "{change}: {answer:?}");
@@ -145,20 +145,20 @@ async fn a_row_that_was_changed_by_hand_is_left_alone() {
 #[tokio::test]
 async fn a_row_whose_digest_alone_is_wrong_is_foreign_and_can_be_removed() {
     let name = unique("fences");
-    let (store, admin, scribe) = (opened(&name).await, admin().await, Scribe::new());
+    let (store, admin, factory) = (opened(&name).await, admin().await, RecordFactory::new());
     let (held, vacant, sound) =
         (Key::new("held").unwrap(), Key::new("vacant").unwrap(), Key::new("sound").unwrap());
-    let records = [scribe.held(50), scribe.vacant(50), scribe.vacant(50)];
+    let records = [factory.held(50), factory.vacant(50), factory.vacant(50)];
     for (key, record) in [&held, &vacant, &sound].into_iter().zip(&records) {
-        store.write(scribe.absent(key, record.clone())).await.unwrap();
+        store.write(factory.absent(key, record.clone())).await.unwrap();
     }
     let spoil = format!("UPDATE {name}.record SET digest = sha256(digest) WHERE key <> 'sound'");
     assert_eq!(admin.execute(&spoil, &[]).await.unwrap(), 2);
     let versions = records.each_ref().map(tenure_core::Record::version);
-    let renewal = || scribe.unchanged(&held, versions[0], scribe.held(50));
-    let take = || scribe.if_vacant(&vacant, scribe.held(51));
-    let release = scribe.unchanged(&vacant, versions[1], scribe.vacant(50));
-    let other = scribe.if_vacant(&sound, scribe.held(51));
+    let renewal = || factory.unchanged(&held, versions[0], factory.held(50));
+    let take = || factory.if_vacant(&vacant, factory.held(51));
+    let release = factory.unchanged(&vacant, versions[1], factory.vacant(50));
+    let other = factory.if_vacant(&sound, factory.held(51));
     let errors = [
         store.write(renewal()).await.unwrap_err(),
         store.write(take()).await.unwrap_err(),
@@ -184,7 +184,7 @@ async fn a_row_whose_digest_alone_is_wrong_is_foreign_and_can_be_removed() {
         assert_eq!(image.record.as_ref().unwrap_err().kind(), ErrorKind::Foreign, "{key}");
         assert_eq!(image.fence, Some(Fence(50)));
         assert!(store.mend(key, &image, None).await.unwrap());
-        let outcome = store.write(scribe.if_vacant(key, scribe.held(60))).await.unwrap();
+        let outcome = store.write(factory.if_vacant(key, factory.held(60))).await.unwrap();
         assert!(matches!(outcome, Outcome::Won { .. }), "{outcome:?}");
     }
 }
@@ -192,14 +192,14 @@ async fn a_row_whose_digest_alone_is_wrong_is_foreign_and_can_be_removed() {
 #[tokio::test]
 async fn values_of_any_length_stay_in_the_server() {
     let name = unique("long");
-    let (store, admin, scribe) = (opened(&name).await, admin().await, Scribe::new());
+    let (store, admin, factory) = (opened(&name).await, admin().await, RecordFactory::new());
     for (n, (column, length)) in
         [("record", 2_000_000), ("record", 262_145), ("ride_key", 2_000_000), ("digest", 2_000_000)]
             .iter()
             .enumerate()
     {
         let key = Key::new(format!("k{n}")).unwrap();
-        store.write(scribe.absent(&key, scribe.held(5))).await.unwrap();
+        store.write(factory.absent(&key, factory.held(5))).await.unwrap();
         let long = format!("decode(repeat('00', {length}), 'hex')");
         let sql = format!("UPDATE {name}.record SET {column} = {long} WHERE key = '{key}'");
         admin.batch_execute(&sql).await.unwrap();
@@ -222,11 +222,11 @@ async fn values_of_any_length_stay_in_the_server() {
 #[tokio::test]
 async fn a_row_that_was_restored_is_taken_and_is_tenure_s_own_again() {
     let name = unique("fences");
-    let (store, admin, scribe) = (opened(&name).await, admin().await, Scribe::new());
+    let (store, admin, factory) = (opened(&name).await, admin().await, RecordFactory::new());
     let (held, vacant) = (Key::new("held").unwrap(), Key::new("vacant").unwrap());
-    let record = scribe.held(50);
-    store.write(scribe.absent(&held, record.clone())).await.unwrap();
-    store.write(scribe.absent(&vacant, scribe.vacant(50))).await.unwrap();
+    let record = factory.held(50);
+    store.write(factory.absent(&held, record.clone())).await.unwrap();
+    store.write(factory.absent(&vacant, factory.vacant(50))).await.unwrap();
     let ours = format!("SELECT count(*) FROM {name}.record WHERE xmin = writer");
     let count = async || admin.query_one(&ours, &[]).await.unwrap().get::<_, i64>(0);
     assert_eq!(count().await, 2, "tenure wrote them");
@@ -236,8 +236,8 @@ async fn a_row_that_was_restored_is_taken_and_is_tenure_s_own_again() {
     );
     admin.batch_execute(&restore).await.unwrap();
     assert_eq!(count().await, 0, "a copy wrote them");
-    let renewal = scribe.unchanged(&held, record.version(), scribe.held(50));
-    for write in [renewal, scribe.if_vacant(&vacant, scribe.held(1))] {
+    let renewal = factory.unchanged(&held, record.version(), factory.held(50));
+    for write in [renewal, factory.if_vacant(&vacant, factory.held(1))] {
         let outcome = store.write(write).await.unwrap();
         assert!(matches!(outcome, Outcome::Won { fence: Fence(50 | 51), .. }), "{outcome:?}");
     }
@@ -248,15 +248,15 @@ async fn a_row_that_was_restored_is_taken_and_is_tenure_s_own_again() {
 #[tokio::test]
 async fn tables_of_older_versions_are_refused_until_they_are_brought_up_to_date() {
     for version in [1, 2] {
-        let (name, admin, scribe) = (unique("fences"), admin().await, Scribe::new());
+        let (name, admin, factory) = (unique("fences"), admin().await, RecordFactory::new());
         let store = opened(&name).await;
         let keys = ["held", "attached", "vacant", "damaged"].map(|name| Key::new(name).unwrap());
-        let mut attached = scribe.held(50);
+        let mut attached = factory.held(50);
         attached.tenure.as_mut().unwrap().attachment =
             Some(Attachment { session: keys[0].clone(), fence: Fence(50) });
-        let records = [scribe.held(50), attached, scribe.vacant(50), scribe.vacant(50)];
+        let records = [factory.held(50), attached, factory.vacant(50), factory.vacant(50)];
         for (key, record) in keys.iter().zip(&records) {
-            store.write(scribe.absent(key, record.clone())).await.unwrap();
+            store.write(factory.absent(key, record.clone())).await.unwrap();
         }
         let damage = format!("UPDATE {name}.record SET record = substr(record, 2) WHERE key = 'damaged'");
         admin.batch_execute(&damage).await.unwrap();
@@ -280,10 +280,10 @@ async fn tables_of_older_versions_are_refused_until_they_are_brought_up_to_date(
         let store = opened(&name).await;
         for (key, record) in keys.iter().zip(&records).take(3) {
             assert_eq!(store.read(key).await.unwrap().unwrap().record, *record, "what was there is there");
-            let write = scribe.unchanged(key, record.version(), scribe.held(51));
+            let write = factory.unchanged(key, record.version(), factory.held(51));
             assert!(matches!(store.write(write).await.unwrap(), Outcome::Won { .. }), "{key}");
         }
-        let error = store.write(scribe.if_vacant(&keys[3], scribe.held(51))).await.unwrap_err();
+        let error = store.write(factory.if_vacant(&keys[3], factory.held(51))).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Foreign, "{error}");
     }
 }

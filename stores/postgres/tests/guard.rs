@@ -19,7 +19,7 @@ use tenure_core::{Attachment, Fence, Key, Record, Version};
 use tenure_postgres::tokio_postgres::{Client, Transaction};
 use tenure_postgres::{Fenced, PostgresStore, SqlGuard};
 use tenure_store::{Outcome, Store, Write};
-use tenure_testkit::Scribe;
+use tenure_testkit::RecordFactory;
 
 async fn application(name: &str) -> (PostgresStore, Client) {
     PostgresStore::migrate(&config(name)).await.unwrap();
@@ -54,20 +54,20 @@ async fn changed(application: &Client, guard: &SqlGuard) -> u64 {
 #[tokio::test]
 async fn a_guarded_write_changes_nothing_after_the_loss() {
     let (store, application) = application(&unique("guard")).await;
-    let scribe = Scribe::new();
+    let factory = RecordFactory::new();
     let name = Key::new("it's \"quoted\"\u{0}); DROP TABLE account; --").unwrap();
-    let first = scribe.held(5);
+    let first = factory.held(5);
     let guard = store.guard(&name, first.fence);
     assert_eq!(changed(&application, &guard).await, 0, "before the tenure");
-    let version = won(&store, scribe.absent(&name, first.clone())).await;
+    let version = won(&store, factory.absent(&name, first.clone())).await;
     assert_eq!(changed(&application, &guard).await, 1, "while it is held");
     // A renewal changes the version, and nothing about the tenure.
-    let renewal = Record { nonce: scribe.nonce(), ..first.clone() };
-    let version = won(&store, scribe.unchanged(&name, version, renewal)).await;
+    let renewal = Record { nonce: factory.nonce(), ..first.clone() };
+    let version = won(&store, factory.unchanged(&name, version, renewal)).await;
     assert_eq!(changed(&application, &guard).await, 1, "after a renewal");
-    let version = won(&store, scribe.unchanged(&name, version, scribe.vacant(5))).await;
+    let version = won(&store, factory.unchanged(&name, version, factory.vacant(5))).await;
     assert_eq!(changed(&application, &guard).await, 0, "after the release");
-    won(&store, scribe.unchanged(&name, version, scribe.held(6))).await;
+    won(&store, factory.unchanged(&name, version, factory.held(6))).await;
     assert_eq!(changed(&application, &guard).await, 0, "another's tenure");
     assert_eq!(changed(&application, &store.guard(&name, Fence(6))).await, 1);
 }
@@ -75,16 +75,16 @@ async fn a_guarded_write_changes_nothing_after_the_loss() {
 #[tokio::test]
 async fn an_attached_lease_is_guarded_by_its_session_too() {
     let (store, application) = application(&unique("guard")).await;
-    let scribe = Scribe::new();
+    let factory = RecordFactory::new();
     let (session, name) = (Key::new("session/a").unwrap(), Key::new("k").unwrap());
-    let heartbeat = won(&store, scribe.absent(&session, scribe.held(3))).await;
-    let mut record = scribe.held(5);
+    let heartbeat = won(&store, factory.absent(&session, factory.held(3))).await;
+    let mut record = factory.held(5);
     record.tenure.as_mut().unwrap().attachment =
         Some(Attachment { session: session.clone(), fence: Fence(3) });
-    won(&store, scribe.absent(&name, record)).await;
+    won(&store, factory.absent(&name, record)).await;
     let guard = store.guard(&name, Fence(5));
     assert_eq!(changed(&application, &guard).await, 1);
-    won(&store, scribe.unchanged(&session, heartbeat, scribe.held(4))).await;
+    won(&store, factory.unchanged(&session, heartbeat, factory.held(4))).await;
     assert_eq!(changed(&application, &guard).await, 0, "the session was fenced");
 }
 
@@ -92,19 +92,19 @@ async fn an_attached_lease_is_guarded_by_its_session_too() {
 #[tokio::test]
 async fn nobody_takes_the_key_while_a_transaction_holds_it() {
     let (store, mut application) = application(&unique("guard")).await;
-    let scribe = Scribe::new();
+    let factory = RecordFactory::new();
     let name = Key::new("k").unwrap();
-    let version = won(&store, scribe.absent(&name, scribe.held(5))).await;
+    let version = won(&store, factory.absent(&name, factory.held(5))).await;
     let work = application.transaction().await.unwrap();
     assert!(!store.guard(&name, Fence(4)).hold(&work).await.unwrap(), "another's fence");
     assert!(store.guard(&name, Fence(5)).hold(&work).await.unwrap());
     let taking = tokio::spawn({
-        let (store, write) = (store.clone(), scribe.unchanged(&name, version, scribe.held(6)));
+        let (store, write) = (store.clone(), factory.unchanged(&name, version, factory.held(6)));
         async move { won(&store, write).await }
     });
     // Others read all the while, and write elsewhere.
     assert!(store.read(&name).await.unwrap().is_some());
-    won(&store, scribe.absent(&Key::new("other").unwrap(), scribe.held(1))).await;
+    won(&store, factory.absent(&Key::new("other").unwrap(), factory.held(1))).await;
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(!taking.is_finished(), "the key was taken under an open transaction");
     work.execute("UPDATE account SET balance = 9", &[]).await.unwrap();
@@ -139,8 +139,8 @@ async fn add(
 async fn a_transaction_under_a_lease_is_committed_or_undone() {
     let name = unique("guard");
     let (store, mut application) = application(&name).await;
-    let (scribe, key) = (Scribe::new(), Key::new("k").unwrap());
-    let version = won(&store, scribe.absent(&key, scribe.held(5))).await;
+    let (factory, key) = (RecordFactory::new(), Key::new("k").unwrap());
+    let version = won(&store, factory.absent(&key, factory.held(5))).await;
     let guard = store.guard(&key, Fence(5));
     // Wherever the caller's tasks run.
     let (mut application, done) = tokio::spawn({
@@ -164,7 +164,7 @@ async fn a_transaction_under_a_lease_is_committed_or_undone() {
     let error = error.await.unwrap_err().to_string();
     assert!(error.contains("transaction is aborted") && balance(&name).await == 2, "{error}");
 
-    won(&store, scribe.unchanged(&key, version, scribe.vacant(5))).await;
+    won(&store, factory.unchanged(&key, version, factory.vacant(5))).await;
     let unreachable = async |_: &Transaction<'_>| panic!("there is no lease");
     assert_eq!(add(&mut application, &guard, unreachable).await.unwrap(), Fenced::Lost);
     assert_eq!(balance(&name).await, 2);
@@ -178,11 +178,11 @@ async fn a_transaction_under_a_lease_is_committed_or_undone() {
 async fn a_lease_that_is_lost_while_the_transaction_begins_undoes_it() {
     let name = unique("guard");
     let (store, mut application) = application(&name).await;
-    let (scribe, key) = (Scribe::new(), Key::new("k").unwrap());
-    let version = won(&store, scribe.absent(&key, scribe.held(5))).await;
+    let (factory, key) = (RecordFactory::new(), Key::new("k").unwrap());
+    let version = won(&store, factory.absent(&key, factory.held(5))).await;
     let locked = Locked::records_of(&name).await;
     let taking = tokio::spawn({
-        let (store, write) = (store.clone(), scribe.unchanged(&key, version, scribe.held(6)));
+        let (store, write) = (store.clone(), factory.unchanged(&key, version, factory.held(6)));
         async move { won(&store, write).await }
     });
     waits_for_lock(&format!("%{name}.write%")).await;
@@ -202,13 +202,13 @@ async fn a_lease_that_is_lost_while_the_transaction_begins_undoes_it() {
 async fn a_transaction_whose_connection_ends_loses_the_lease_with_all_its_work() {
     let name = unique("guard");
     let (store, mut application) = application(&name).await;
-    let (scribe, key) = (Scribe::new(), Key::new("k").unwrap());
-    let version = won(&store, scribe.absent(&key, scribe.held(5))).await;
+    let (factory, key) = (RecordFactory::new(), Key::new("k").unwrap());
+    let version = won(&store, factory.absent(&key, factory.held(5))).await;
     let guard = store.guard(&key, Fence(5));
     let backend: i32 = application.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
     let error = add(&mut application, &guard, async |_| {
         let taking = tokio::spawn({
-            let (store, write) = (store.clone(), scribe.unchanged(&key, version, scribe.held(6)));
+            let (store, write) = (store.clone(), factory.unchanged(&key, version, factory.held(6)));
             async move { won(&store, write).await }
         });
         waits_for_lock(&format!("%{name}.write%")).await;

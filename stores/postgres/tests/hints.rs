@@ -21,7 +21,7 @@ use tenure_core::op::Hint;
 use tenure_postgres::tokio_postgres::{AsyncMessage, Client, Config, NoTls};
 use tenure_postgres::{PostgresConfig, PostgresStore};
 use tenure_store::{Outcome, Store};
-use tenure_testkit::{Scribe, hinted};
+use tenure_testkit::{RecordFactory, hinted};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 /// As long as a busy machine may take.
@@ -64,10 +64,10 @@ impl Raw {
 
 /// An acquisition and a release, of which the latter is news.
 async fn pair(store: &PostgresStore) {
-    let (scribe, key) = (Scribe::new(), Key::new("k").unwrap());
-    let write = scribe.if_vacant(&key, scribe.held(1));
+    let (factory, key) = (RecordFactory::new(), Key::new("k").unwrap());
+    let write = factory.if_vacant(&key, factory.held(1));
     let Outcome::Won { version, fence } = store.write(write).await.unwrap() else { panic!("nobody else") };
-    let write = scribe.unchanged(&key, version, scribe.vacant(fence.0));
+    let write = factory.unchanged(&key, version, factory.vacant(fence.0));
     assert!(matches!(store.write(write).await.unwrap(), Outcome::Won { .. }));
 }
 
@@ -90,8 +90,8 @@ async fn nobody_is_notified_where_nobody_listens() {
         raw.count().await;
         pair(&writer).await;
         assert_eq!(raw.count().await, 1, "the release, and not the acquisition");
-        let (scribe, key) = (Scribe::new(), Key::new("k").unwrap());
-        let refused = scribe.unchanged(&key, scribe.held(1).version(), scribe.vacant(9));
+        let (factory, key) = (RecordFactory::new(), Key::new("k").unwrap());
+        let refused = factory.unchanged(&key, factory.held(1).version(), factory.vacant(9));
         assert!(matches!(writer.write(refused).await.unwrap(), Outcome::Lost(Some(_))));
         assert_eq!(raw.count().await, 0, "what was refused is no news");
         drop(first);
@@ -149,12 +149,12 @@ async fn a_write_that_began_before_anybody_listened_is_heard_of() {
     PostgresStore::migrate(&config(&name)).await.unwrap();
     // What landed without a word is told of after a fifth of this.
     let open = async || PostgresStore::open(config(&name).timeout(Duration::from_secs(25))).await.unwrap();
-    let (writer, listener, scribe) = (open().await, open().await, Scribe::new());
+    let (writer, listener, factory) = (open().await, open().await, RecordFactory::new());
     let (key, last) = (Key::new("k").unwrap(), Key::new("last").unwrap());
-    let version = held(&writer, &scribe, &last).await;
+    let version = held(&writer, &factory, &last).await;
     let locked = Locked::records_of(&name).await;
     let batch =
-        vec![scribe.absent(&key, scribe.vacant(5)), scribe.unchanged(&last, version, scribe.vacant(5))];
+        vec![factory.absent(&key, factory.vacant(5)), factory.unchanged(&last, version, factory.vacant(5))];
     let released = tokio::spawn(async move { writer.write_many(batch).await });
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE $1";
     let (admin, of) = (admin().await, format!("%{name}.write_unchanged%"));

@@ -16,7 +16,7 @@ use std::time::Duration;
 use tenure_core::{ErrorKind, Key};
 use tenure_postgres::{PostgresConfig, PostgresStore};
 use tenure_store::{Outcome, Store};
-use tenure_testkit::{Scribe, hinted};
+use tenure_testkit::{RecordFactory, hinted};
 
 /// As long as a busy machine may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -44,10 +44,10 @@ async fn a_silent_host_keeps_nobody_from_the_next() {
     PostgresStore::migrate(&config(&name)).await.unwrap();
     let silent = Silencer::silent().await;
     let hosts = [place(&silent), primary()];
-    let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
+    let (key, factory) = (Key::new("k").unwrap(), RecordFactory::new());
     let written = async {
         let store = PostgresStore::open(by(&hosts, "postgres", &name)).await.unwrap();
-        let outcome = store.write(scribe.absent(&key, scribe.held(5))).await.unwrap();
+        let outcome = store.write(factory.absent(&key, factory.held(5))).await.unwrap();
         assert!(matches!(outcome, Outcome::Won { .. }), "{outcome:?}");
         store
     };
@@ -64,7 +64,7 @@ async fn who_has_used_a_host_that_falls_silent_goes_on_with_the_next() {
     let first = Silencer::start().await;
     let config = by(&[place(&first), primary()], "postgres", &name).timeout(Duration::from_secs(2));
     let store = PostgresStore::open(config).await.unwrap();
-    let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
+    let (key, factory) = (Key::new("k").unwrap(), RecordFactory::new());
     while first.connections() < 4 {
         let reads: Vec<_> = (0..8)
             .map(|_| {
@@ -79,11 +79,11 @@ async fn who_has_used_a_host_that_falls_silent_goes_on_with_the_next() {
         }
     }
     first.set_silent(true);
-    let record = scribe.held(5);
-    let error = store.write(scribe.absent(&key, record.clone())).await.unwrap_err();
+    let record = factory.held(5);
+    let error = store.write(factory.absent(&key, record.clone())).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
     // The others on which nothing was heard meanwhile are not tried one after the other.
-    let outcome = store.write(scribe.absent(&key, record)).await;
+    let outcome = store.write(factory.absent(&key, record)).await;
     assert!(matches!(outcome, Ok(Outcome::Won { .. })), "{outcome:?}");
 }
 

@@ -20,7 +20,7 @@ use tenure_core::op::Hint;
 use tenure_core::{ErrorKind, Key, StoreError};
 use tenure_postgres::{PostgresConfig, PostgresStore, Tls};
 use tenure_store::{Outcome, Store};
-use tenure_testkit::{Scribe, hinted};
+use tenure_testkit::{RecordFactory, hinted};
 
 async fn refusal(config: PostgresConfig) -> StoreError {
     PostgresStore::open(config).await.map(drop).unwrap_err()
@@ -184,14 +184,14 @@ async fn a_role_with_too_few_rights_is_told_which_it_needs() {
     // What the documentation grants, and no more.
     let grants = tenure_postgres::grants(&name, &name);
     admin.batch_execute(&grants).await.unwrap();
-    let (store, scribe) = (PostgresStore::open(role).await.unwrap(), Scribe::new());
+    let (store, factory) = (PostgresStore::open(role).await.unwrap(), RecordFactory::new());
     let key = Key::new("a").unwrap();
-    let Outcome::Won { version, .. } = store.write(scribe.if_vacant(&key, scribe.vacant(5))).await.unwrap()
+    let Outcome::Won { version, .. } = store.write(factory.if_vacant(&key, factory.vacant(5))).await.unwrap()
     else {
         panic!("nothing stood there")
     };
     let Outcome::Won { version, .. } =
-        store.write(scribe.unchanged(&key, version, scribe.held(6))).await.unwrap()
+        store.write(factory.unchanged(&key, version, factory.held(6))).await.unwrap()
     else {
         panic!("nobody else wrote")
     };
@@ -210,7 +210,7 @@ async fn a_role_with_too_few_rights_is_told_which_it_needs() {
             format!("ALTER TABLE {name}.away RENAME TO record"),
         ),
     ] {
-        let write = async || store.write(scribe.if_vacant(&key, scribe.held(6))).await;
+        let write = async || store.write(factory.if_vacant(&key, factory.held(6))).await;
         admin.batch_execute(&taken).await.unwrap();
         let error = write().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unavailable, "{taken}: {error}");
@@ -239,13 +239,13 @@ async fn a_read_only_server_is_read_and_says_what_it_is_to_writers() {
     let store = PostgresStore::open(at(|url| url.replace("postgres@", &format!("{name}@"))).schema(&name))
         .await
         .unwrap();
-    let (key, scribe) = (Key::new("a").unwrap(), Scribe::new());
+    let (key, factory) = (Key::new("a").unwrap(), RecordFactory::new());
     assert_eq!(store.read(&key).await.unwrap(), None);
-    let error = store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap_err();
+    let error = store.write(factory.if_vacant(&key, factory.held(5))).await.unwrap_err();
     says(&error, ErrorKind::Unavailable, &["read-only", "primary"]);
     // Whoever was read-only is not asked again: the next connection finds who takes writes by then.
     admin.batch_execute(&format!("ALTER ROLE {name} RESET default_transaction_read_only")).await.unwrap();
-    let outcome = store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap();
+    let outcome = store.write(factory.if_vacant(&key, factory.held(5))).await.unwrap();
     assert!(matches!(outcome, Outcome::Won { .. }), "{outcome:?}");
 }
 
@@ -261,11 +261,11 @@ async fn schemas_do_not_mix() {
     }
     let [outer, inner] = &stores[..] else { unreachable!() };
     assert_ne!(outer.id(), inner.id());
-    let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
+    let (key, factory) = (Key::new("k").unwrap(), RecordFactory::new());
     let mut changes = outer.changed("").unwrap();
     hinted(outer, &mut changes, "first").await;
     for (fence, store) in [(1, outer), (2, inner)] {
-        let outcome = store.write(scribe.absent(&key, scribe.vacant(fence))).await.unwrap();
+        let outcome = store.write(factory.absent(&key, factory.vacant(fence))).await.unwrap();
         assert!(matches!(outcome, Outcome::Won { .. }), "it stood there already");
     }
     for (fence, store) in [(1, outer), (2, inner)] {
@@ -274,8 +274,8 @@ async fn schemas_do_not_mix() {
     assert_eq!(inner.list("", None, 10).await.unwrap().len(), 1);
     // What is told of the one is not told of the other: the next hint of this key is of the last write here.
     let standing = outer.read(&key).await.unwrap().unwrap();
-    let last = scribe.vacant(3);
-    outer.write(scribe.unchanged(&key, standing.version, last.clone())).await.unwrap();
+    let last = factory.vacant(3);
+    outer.write(factory.unchanged(&key, standing.version, last.clone())).await.unwrap();
     let told = async {
         let mut versions = Vec::new();
         while versions.last() != Some(&last.version()) {

@@ -19,7 +19,7 @@ use tenure_postgres::deadpool_postgres::{Manager, Pool};
 use tenure_postgres::tokio_postgres::{Config, NoTls};
 use tenure_postgres::{PostgresConfig, PostgresStore};
 use tenure_store::{Outcome, Store};
-use tenure_testkit::{Scribe, hinted};
+use tenure_testkit::{RecordFactory, hinted};
 
 /// As long as a busy machine may take.
 const LONG: Duration = Duration::from_secs(30);
@@ -71,14 +71,14 @@ async fn a_pool_with_no_free_connection_is_given_up_in_time() {
     let patient = beside(&name).timeout(Duration::from_millis(200));
     let store = PostgresStore::with_pool(pool.clone(), patient).await.unwrap();
     let taken = pool.get().await.unwrap();
-    let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
-    let write = store.write(scribe.absent(&key, scribe.held(5)));
+    let (key, factory) = (Key::new("k").unwrap(), RecordFactory::new());
+    let write = store.write(factory.absent(&key, factory.held(5)));
     let error = tokio::time::timeout(LONG, write).await.expect("it waits for ever").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     let text = error.to_string();
     assert!(text.contains("no connection was free") && text.contains("pool has 1 of at most 1"), "{text}");
     drop(taken);
-    held(&store, &scribe, &key).await;
+    held(&store, &factory, &key).await;
     // One whose own bound is shorter.
     let manager = Manager::new(url().parse().unwrap(), NoTls);
     let hasty = Pool::builder(manager)
@@ -98,8 +98,8 @@ async fn a_connection_that_was_left_in_the_middle_goes_out_of_the_pool() {
     let pool = pool(1);
     let patient = beside(&name).timeout(Duration::from_millis(300));
     let store = PostgresStore::with_pool(pool.clone(), patient).await.unwrap();
-    let (key, other, scribe) = (Key::new("k").unwrap(), Key::new("other").unwrap(), Scribe::new());
-    let version = held(&store, &scribe, &key).await;
+    let (key, other, factory) = (Key::new("k").unwrap(), Key::new("other").unwrap(), RecordFactory::new());
+    let version = held(&store, &factory, &key).await;
     let backend = async || -> i32 {
         let object = pool.get().await.unwrap();
         object.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0)
@@ -107,12 +107,15 @@ async fn a_connection_that_was_left_in_the_middle_goes_out_of_the_pool() {
     let before = backend().await;
     assert_eq!(backend().await, before, "what went well is used again");
     let locked = Locked::records_of(&name).await;
-    let error = store.write(scribe.unchanged(&key, version, scribe.held(6))).await.unwrap_err();
+    let error = store.write(factory.unchanged(&key, version, factory.held(6))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
     // The same with a caller that goes away by itself.
-    let batch = vec![scribe.unchanged(&key, version, scribe.held(7))];
+    let batch = vec![factory.unchanged(&key, version, factory.held(7))];
     assert!(tokio::time::timeout(Duration::from_millis(50), store.write_many(batch)).await.is_err());
-    assert!(matches!(store.write(scribe.absent(&other, scribe.held(1))).await.unwrap(), Outcome::Won { .. }));
+    assert!(matches!(
+        store.write(factory.absent(&other, factory.held(1))).await.unwrap(),
+        Outcome::Won { .. }
+    ));
     locked.unlock().await;
     assert_ne!(backend().await, before);
 }
@@ -126,10 +129,10 @@ async fn a_connection_to_a_server_that_is_read_only_goes_out_of_the_pool() {
     let object = pool.get().await.unwrap();
     object.batch_execute("SET default_transaction_read_only = on").await.unwrap();
     drop(object);
-    let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
-    let error = store.write(scribe.absent(&key, scribe.held(5))).await.unwrap_err();
+    let (key, factory) = (Key::new("k").unwrap(), RecordFactory::new());
+    let error = store.write(factory.absent(&key, factory.held(5))).await.unwrap_err();
     assert!(error.kind() == ErrorKind::Unavailable && error.to_string().contains("read-only"), "{error}");
-    held(&store, &scribe, &key).await;
+    held(&store, &factory, &key).await;
 }
 
 #[tokio::test]

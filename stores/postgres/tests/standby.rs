@@ -20,7 +20,7 @@ use std::time::Duration;
 use tenure_core::{Clock, ErrorKind, Fence, Key, Version};
 use tenure_postgres::{PostgresConfig, PostgresStore};
 use tenure_store::{Outcome, Store, Write};
-use tenure_testkit::{RealClock, Scribe};
+use tenure_testkit::{RealClock, RecordFactory};
 
 /// As long as a busy machine may take.
 const LONG: Duration = Duration::from_secs(60);
@@ -41,9 +41,9 @@ fn floor() -> u64 {
 async fn a_standby_is_read_and_names_itself_to_writers() {
     let name = unique("replica");
     PostgresStore::migrate(&config(&name)).await.unwrap();
-    let (primary, scribe, key) =
-        (PostgresStore::open(config(&name)).await.unwrap(), Scribe::new(), Key::new("k").unwrap());
-    let (version, _) = won(&primary, scribe.if_vacant(&key, scribe.held(5))).await;
+    let (primary, factory, key) =
+        (PostgresStore::open(config(&name)).await.unwrap(), RecordFactory::new(), Key::new("k").unwrap());
+    let (version, _) = won(&primary, factory.if_vacant(&key, factory.held(5))).await;
     let standby = Standby::start("").await;
     let warned = async {
         let says = ["asynchronously", "two may hold a key then", "fences protect"];
@@ -60,17 +60,17 @@ async fn a_standby_is_read_and_names_itself_to_writers() {
     let told = replica.inspect().await;
     let of_failover: Vec<_> = told.facts.iter().filter(|fact| fact.about == "failover").collect();
     assert!(of_failover.len() == 1 && of_failover[0].text.contains("ask the primary"), "{told:?}");
-    let error = replica.write(scribe.unchanged(&key, version, scribe.vacant(5))).await.unwrap_err();
+    let error = replica.write(factory.unchanged(&key, version, factory.vacant(5))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("replica") && error.to_string().contains("primary"), "{error}");
-    let batch = vec![scribe.unchanged(&key, version, scribe.vacant(5))];
+    let batch = vec![factory.unchanged(&key, version, factory.vacant(5))];
     let error = replica.write_many(batch).await.unwrap_err();
     assert!(error.kind() == ErrorKind::Unavailable && error.to_string().contains("primary"), "{error}");
     // The standby comes first, and the primary is taken.
     let primary_place = url().rsplit_once('@').unwrap().1.to_owned();
     let both = format!("postgres://postgres@{},{primary_place}", standby.place());
     let either = PostgresStore::open(PostgresConfig::from_url(&both).unwrap().schema(&name)).await.unwrap();
-    won(&either, scribe.unchanged(&key, version, scribe.vacant(5))).await;
+    won(&either, factory.unchanged(&key, version, factory.vacant(5))).await;
 }
 
 /// Reads go on where no commit is answered, so nothing else tells why.
@@ -97,9 +97,9 @@ async fn a_primary_whose_standby_is_gone_is_told_as_one_that_answers_no_write() 
     tokio::time::timeout(LONG, told).await.expect("nothing says why no write is answered");
     // Writes that wait for it, and were given up, keep no reader waiting.
     let there = PostgresConfig::from_url(&server.url("postgres")).unwrap().schema(&name).connections(1);
-    let (store, scribe) = (PostgresStore::open(there).await.unwrap(), Scribe::new());
+    let (store, factory) = (PostgresStore::open(there).await.unwrap(), RecordFactory::new());
     for n in 0..4 {
-        let write = scribe.if_vacant(&Key::new(format!("k{n}")).unwrap(), scribe.held(floor()));
+        let write = factory.if_vacant(&Key::new(format!("k{n}")).unwrap(), factory.held(floor()));
         assert!(tokio::time::timeout(Duration::from_millis(200), store.write(write)).await.is_err());
     }
     store.read(&Key::new("k").unwrap()).await.unwrap();
@@ -110,7 +110,7 @@ async fn a_primary_whose_standby_is_gone_is_told_as_one_that_answers_no_write() 
     let store = PostgresStore::open(there).await.unwrap();
     let refused = async {
         loop {
-            let write = scribe.if_vacant(&Key::new(unique("k")).unwrap(), scribe.held(floor()));
+            let write = factory.if_vacant(&Key::new(unique("k")).unwrap(), factory.held(floor()));
             // Longer than a connection is waited for.
             if let Ok(answer) = tokio::time::timeout(Duration::from_millis(1200), store.write(write)).await {
                 return answer.unwrap_err();
@@ -131,15 +131,15 @@ async fn a_primary_whose_standby_is_gone_is_told_as_one_that_answers_no_write() 
 async fn a_promoted_standby_that_lags_takes_no_fence_back() {
     let name = unique("failover");
     PostgresStore::migrate(&config(&name)).await.unwrap();
-    let (primary, scribe, key) =
-        (PostgresStore::open(config(&name)).await.unwrap(), Scribe::new(), Key::new("k").unwrap());
-    let (first, known) = won(&primary, scribe.if_vacant(&key, scribe.held(floor()))).await;
+    let (primary, factory, key) =
+        (PostgresStore::open(config(&name)).await.unwrap(), RecordFactory::new(), Key::new("k").unwrap());
+    let (first, known) = won(&primary, factory.if_vacant(&key, factory.held(floor()))).await;
     let standby = Standby::start("").await;
     standby.cut_off().await;
     // The standby never hears of this release, nor of the next tenure.
-    let (vacated, _) = won(&primary, scribe.unchanged(&key, first, scribe.vacant(known.0))).await;
+    let (vacated, _) = won(&primary, factory.unchanged(&key, first, factory.vacant(known.0))).await;
     assert!(vacated != first);
-    let (unheard, forgotten) = won(&primary, scribe.if_vacant(&key, scribe.held(floor()))).await;
+    let (unheard, forgotten) = won(&primary, factory.if_vacant(&key, factory.held(floor()))).await;
     assert!(forgotten > known);
     standby.promote().await;
     let there = PostgresConfig::from_url(&standby.url("postgres")).unwrap().schema(&name);
@@ -152,10 +152,10 @@ async fn a_promoted_standby_that_lags_takes_no_fence_back() {
     );
     // Whoever takes over from the holder that the standby knows.
     let next = standing.record.fence.next(Fence(floor())).unwrap();
-    let (_, fence) = won(&store, scribe.unchanged(&key, first, scribe.held(next.0))).await;
+    let (_, fence) = won(&store, factory.unchanged(&key, first, factory.held(next.0))).await;
     assert!(fence > forgotten, "{fence} after {forgotten}, which was lost");
     // The one that was forgotten can't renew here.
-    let renewal = store.write(scribe.unchanged(&key, unheard, scribe.held(forgotten.0))).await.unwrap();
+    let renewal = store.write(factory.unchanged(&key, unheard, factory.held(forgotten.0))).await.unwrap();
     assert!(matches!(renewal, Outcome::Lost(Some(standing)) if standing.record.fence == fence));
 }
 

@@ -1,7 +1,7 @@
-//! What all calls of a store share: the lines to the servers, the scripts, and the names of what they work on.
+//! What all calls of a store share: the connections to the servers, the scripts, and the names of what they work on.
 
+use crate::connection_manager::ConnectionManager;
 use crate::error::is_denial;
-use crate::lines::ConnectionManager;
 use crate::listen::ChannelSubscriber;
 use crate::scripts::Scripts;
 use crate::value::ServerTime;
@@ -11,7 +11,7 @@ use tenure_store::Capabilities;
 use tenure_store::parts::{Admission, Right};
 
 pub(crate) struct RedisClient {
-    pub(crate) lines: Arc<ConnectionManager>,
+    pub(crate) connections: Arc<ConnectionManager>,
     pub(crate) scripts: Scripts,
     /// The hash of the records, and the index of their keys.
     pub(crate) keys: [String; 2],

@@ -104,9 +104,9 @@ impl RedisConnector {
 
     /// A connection to a server that was examined, within the time for a call, by the first address of its name that can be used. Once the store is
     /// open, a server that refuses this user, or may not be used, is one that an operator mends.
-    pub(crate) async fn line(&self, address: &ServerAddress) -> Result<ServerConnection, StoreError> {
+    pub(crate) async fn connect(&self, address: &ServerAddress) -> Result<ServerConnection, StoreError> {
         match tokio::time::timeout(self.config.timeout, self.resolved(address)).await {
-            Ok(line) => line.map_err(|error| self.admission.refused(Right::Login, error)),
+            Ok(connection) => connection.map_err(|error| self.admission.refused(Right::Login, error)),
             Err(_) => Err(self.silent(address)),
         }
     }
@@ -116,15 +116,17 @@ impl RedisConnector {
         unconnected(&self.at(address), self.tls.is_some())
     }
 
-    /// Another connection to the server of `line`, which receives what is published on a channel.
+    /// Another connection to the server of `connection`, which receives what is published on a channel.
     pub(crate) async fn subscription(
         &self,
-        line: &ServerConnection,
+        connection: &ServerConnection,
         channel: &str,
     ) -> Result<PubSub, StoreError> {
-        let at = self.at(&line.address);
+        let at = self.at(&connection.address);
         let subscribing = async {
-            let stream = self.stream(&line.address, self.socket(&line.address, line.peer).await?).await?;
+            let stream = self
+                .stream(&connection.address, self.socket(&connection.address, connection.peer).await?)
+                .await?;
             let mut messages = PubSub::new(&self.login().await?, stream)
                 .await
                 .map_err(|error| not_connected(&at, &error))?;
@@ -214,7 +216,7 @@ impl RedisConnector {
             MultiplexedConnection::new_with_config(&self.login().await?, stream, settings)
                 .await
                 .map_err(|error| not_connected(&at, &error))?;
-        let mut line = ServerConnection {
+        let mut connection = ServerConnection {
             address: address.clone(),
             peer,
             connection,
@@ -225,23 +227,23 @@ impl RedisConnector {
             silence: Silence::default(),
             answers: AtomicU64::new(0),
         };
-        line.is_cluster = self.check_role(&line, &at).await?;
+        connection.is_cluster = self.check_role(&connection, &at).await?;
         if !self.config.accepts_eviction {
-            check_eviction(&line, &at).await?;
+            check_eviction(&connection, &at).await?;
         }
-        Ok(line)
+        Ok(connection)
     }
 
     /// Whether a server says that it takes no writes any more. One that says nothing is found out by calls.
-    pub(crate) async fn has_lost_role(&self, line: &ServerConnection) -> bool {
-        let at = self.at(&line.address);
-        let checked = tokio::time::timeout(self.config.timeout, self.check_role(line, &at)).await;
+    pub(crate) async fn has_lost_role(&self, connection: &ServerConnection) -> bool {
+        let at = self.at(&connection.address);
+        let checked = tokio::time::timeout(self.config.timeout, self.check_role(connection, &at)).await;
         checked.is_ok_and(|checked| checked.is_err())
     }
 
     /// That it is a server of data, which takes writes or knows who does. Whether it is one of a cluster.
-    async fn check_role(&self, line: &ServerConnection, at: &str) -> Result<bool, StoreError> {
-        let says = redis::cmd("HELLO").arg(2).query_async(&mut line.connection.clone()).await;
+    async fn check_role(&self, connection: &ServerConnection, at: &str) -> Result<bool, StoreError> {
+        let says = redis::cmd("HELLO").arg(2).query_async(&mut connection.connection.clone()).await;
         let says: Vec<Value> = says.map_err(|error| not_connected(at, &error))?;
         let text = |value: &Value| match value {
             Value::BulkString(bytes) => String::from_utf8_lossy(bytes).into_owned(),
@@ -267,16 +269,16 @@ impl RedisConnector {
 
 /// That the server drops none of our keys when its memory is full. Ours have no expiry, so policies that evict only those that have
 /// leave them alone.
-async fn check_eviction(line: &ServerConnection, at: &str) -> Result<(), StoreError> {
-    let mut connection = line.connection.clone();
+async fn check_eviction(connection: &ServerConnection, at: &str) -> Result<(), StoreError> {
+    let mut multiplexed = connection.connection.clone();
     let info: Result<String, RedisError> =
-        redis::cmd("INFO").arg("memory").query_async(&mut connection).await;
+        redis::cmd("INFO").arg("memory").query_async(&mut multiplexed).await;
     let (limit, policy) = match info {
         Ok(info) => (info_field(&info, "maxmemory"), info_field(&info, "maxmemory_policy")),
         Err(error) if error.code() == Some("NOPERM") => {
             let mut ask = redis::cmd("CONFIG");
             let asked: Result<Vec<String>, RedisError> =
-                ask.arg("GET").arg("maxmemory*").query_async(&mut connection).await;
+                ask.arg("GET").arg("maxmemory*").query_async(&mut multiplexed).await;
             let Ok(settings) = asked else {
                 return Err(StoreError::invalid(format!(
                     "{at}: whether it evicts keys can't be checked, as this user may run neither INFO nor CONFIG GET; grant what tenure_redis::acl says (+info), \
@@ -392,8 +394,8 @@ mod tests {
         let (silent, replica, primary) =
             (server(None).await, server(Some("slave")).await, server(Some("master")).await);
         let soon = connector.first_of(&name, vec![silent, nobody, replica, primary]);
-        let line = tokio::time::timeout(LONG / 2, soon).await.unwrap().ok().unwrap();
-        assert_eq!((line.peer, &line.address), (primary, &name));
+        let connection = tokio::time::timeout(LONG / 2, soon).await.unwrap().ok().unwrap();
+        assert_eq!((connection.peer, &connection.address), (primary, &name));
         for peers in [[nobody, replica], [replica, nobody]] {
             let error = connector.first_of(&name, peers.to_vec()).await.err().unwrap();
             let text = error.to_string();

@@ -44,9 +44,9 @@ impl ScriptBatch {
         let (reply, outcome) = oneshot::channel();
         let waiting = WaitingWrite { draft, reply };
         // Who gives up here may find its own write before the replicas have it: so it is in doubt from then on, whatever becomes of the script.
-        let doubt = self.client.lines.unconfirmed_write();
+        let doubt = self.client.connections.unconfirmed_write();
         // It may be a connection that is dead, and the others may be more patient than this caller.
-        let mut under_way = self.client.lines.under_way();
+        let mut under_way = self.client.connections.under_way();
         let count = {
             let mut gathered = self.lock();
             gathered.push(waiting);
@@ -64,7 +64,7 @@ impl ScriptBatch {
         outcome.unwrap_or_else(|_| {
             Err(StoreError::unknown(format!(
                 "{}: a write was broken off with its runtime",
-                self.client.lines.place
+                self.client.connections.place
             )))
         })
     }
@@ -116,8 +116,9 @@ async fn alone(inner: &RedisClient, draft: ScriptDraft) -> Result<Outcome, Store
     let (sent, confirmed) = send(inner, &[&draft]).await?;
     confirmed?;
     let outcome = sent.into_iter().next().map(|sent| sent.outcome);
-    outcome
-        .unwrap_or_else(|| Err(StoreError::unknown(format!("{}: a write had no outcome", inner.lines.place))))
+    outcome.unwrap_or_else(|| {
+        Err(StoreError::unknown(format!("{}: a write had no outcome", inner.connections.place)))
+    })
 }
 
 /// A write that has no answer yet.

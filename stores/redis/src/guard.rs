@@ -51,10 +51,10 @@ impl RedisGuard {
                 "{name:?} is not for values of your own; choose a name that does not begin with {OURS:?}"
             )));
         }
-        if slot(name) != slot(records) && inner.lines.is_cluster().await? {
+        if slot(name) != slot(records) && inner.connections.is_cluster().await? {
             return Err(StoreError::invalid(format!(
                 "{name:?} is in another slot of the cluster than the leases of {}, and one script can't reach both; put {{{}}} into the name",
-                inner.lines.place,
+                inner.connections.place,
                 tag(records)
             )));
         }
@@ -64,12 +64,12 @@ impl RedisGuard {
         let script = Invocation::new(&inner.scripts.guard, &keys)
             .arg(value)
             .args(conditions.flat_map(|((key, _), fence)| [key.as_str().as_bytes(), fence.as_slice()]));
-        let written = inner.lines.write(&script).await?;
-        match timed(&inner.lines.place, &written.answer)? {
+        let written = inner.connections.write(&script).await?;
+        match timed(&inner.connections.place, &written.answer)? {
             (_, [Value::Int(1)]) => written.confirm().await.map(|()| true),
             (_, [Value::Int(0)]) => written.refused().await.map(|()| false),
             _ => {
-                let place = &inner.lines.place;
+                let place = &inner.connections.place;
                 Err(StoreError::unknown(format!("{place}: a guarded write was answered unclearly")))
             }
         }

@@ -1,7 +1,7 @@
 //! What a server says of itself: what of its configuration can lose leases, how full it is, what time it has.
 
 use crate::connect::info_field;
-use crate::lines::ConnectionManager;
+use crate::connection_manager::ConnectionManager;
 use redis::Cmd;
 use std::time::Duration;
 use tenure_core::Wall;
@@ -11,20 +11,20 @@ use tenure_store::{Inspection, ServerClock};
 const TWO: &str = "two may hold a lease then: fences protect";
 
 /// Asks the server that has the namespace.
-pub(crate) async fn inspect(lines: &ConnectionManager) -> Inspection {
+pub(crate) async fn inspect(connections: &ConnectionManager) -> Inspection {
     let mut found = Inspection::default();
-    match lines.ask::<String>(&redis::cmd("INFO")).await {
+    match connections.ask::<String>(&redis::cmd("INFO")).await {
         Ok(info) => {
             let info = Info(info);
             add_role(&info, &mut found);
-            add_durability(&info, lines, &mut found).await;
-            add_failover(&info, lines, &mut found).await;
+            add_durability(&info, connections, &mut found).await;
+            add_failover(&info, connections, &mut found).await;
             add_memory(&info, &mut found);
         }
         Err(error) => found.note("server", format!("what can lose leases on it can't be told: {error}")),
     }
     // Seconds, and microseconds of the next.
-    if let Ok((seconds, micros)) = lines.ask::<(u64, u64)>(&redis::cmd("TIME")).await {
+    if let Ok((seconds, micros)) = connections.ask::<(u64, u64)>(&redis::cmd("TIME")).await {
         let wall = Wall(seconds.saturating_mul(1000).saturating_add(micros / 1000));
         found.clock = Some(ServerClock::new(wall, Duration::from_millis(1)));
     }
@@ -66,7 +66,7 @@ fn add_role(info: &Info, found: &mut Inspection) {
 const DURABILITY: &str = "durability";
 
 /// What a restart or a crash can take away.
-async fn add_durability(info: &Info, lines: &ConnectionManager, found: &mut Inspection) {
+async fn add_durability(info: &Info, connections: &ConnectionManager, found: &mut Inspection) {
     if info.number("aof_enabled") == 0 {
         found.hazard(
             DURABILITY,
@@ -80,9 +80,9 @@ async fn add_durability(info: &Info, lines: &ConnectionManager, found: &mut Insp
             "its append-only file can't be written: it takes no writes until there is space",
         );
     }
-    match setting(lines, "appendfsync").await {
+    match setting(connections, "appendfsync").await {
         Some(fsync) if fsync == "always" => {
-            add_rewrites(setting(lines, "no-appendfsync-on-rewrite").await.as_deref(), found);
+            add_rewrites(setting(connections, "no-appendfsync-on-rewrite").await.as_deref(), found);
         }
         Some(fsync) => {
             found.hazard(
@@ -114,11 +114,11 @@ fn add_rewrites(skips: Option<&str>, found: &mut Inspection) {
 }
 
 /// What another server's promotion can take away.
-async fn add_failover(info: &Info, lines: &ConnectionManager, found: &mut Inspection) {
+async fn add_failover(info: &Info, connections: &ConnectionManager, found: &mut Inspection) {
     const ABOUT: &str = "failover";
     let replicas = info.number("connected_slaves");
     if replicas > 0 {
-        let cut_off = match setting(lines, "min-replicas-to-write").await.as_deref() {
+        let cut_off = match setting(connections, "min-replicas-to-write").await.as_deref() {
             Some("0") => "; a primary that is cut off from them goes on granting (min-replicas-to-write 0)",
             _ => "",
         };
@@ -132,7 +132,7 @@ async fn add_failover(info: &Info, lines: &ConnectionManager, found: &mut Inspec
         found
             .fine(ABOUT, "no replicas are connected now; one that is away lacks what has been written since");
     }
-    let primaries: Vec<String> = lines.primaries().await.iter().map(ToString::to_string).collect();
+    let primaries: Vec<String> = connections.primaries().await.iter().map(ToString::to_string).collect();
     if primaries.len() > 1 {
         found.hazard(
             ABOUT,
@@ -145,7 +145,7 @@ async fn add_failover(info: &Info, lines: &ConnectionManager, found: &mut Inspec
     // Sentinels talk to each other by this channel of each server that they watch.
     let mut ask = Cmd::new();
     ask.arg("PUBSUB").arg("NUMSUB").arg("__sentinel__:hello");
-    match lines.ask::<(String, u64)>(&ask).await {
+    match connections.ask::<(String, u64)>(&ask).await {
         Ok((_, sentinels)) if sentinels > 0 => found.hazard(
             ABOUT,
             "Sentinels watch it, and promote a replica without asking anybody; tenure doesn't ask them: name all servers, with commas \
@@ -184,10 +184,10 @@ fn add_memory(info: &Info, found: &mut Inspection) {
 }
 
 /// A setting, if this user may see it.
-async fn setting(lines: &ConnectionManager, name: &str) -> Option<String> {
+async fn setting(connections: &ConnectionManager, name: &str) -> Option<String> {
     let mut ask = Cmd::new();
     ask.arg("CONFIG").arg("GET").arg(name);
-    let pair: Vec<String> = lines.ask(&ask).await.ok()?;
+    let pair: Vec<String> = connections.ask(&ask).await.ok()?;
     pair.into_iter().nth(1)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Where nobody listens, nobody is subscribed: a message costs the server and each subscriber as much as a call does.
 
-use crate::lines::ConnectionManager;
+use crate::connection_manager::ConnectionManager;
 use futures_util::StreamExt;
 use redis::aio::PubSub;
 use std::net::SocketAddr;
@@ -32,7 +32,7 @@ fn hint(message: &[u8]) -> Hint {
 
 /// What subscribes while anybody listens.
 pub(crate) struct ChannelSubscriber {
-    lines: Arc<ConnectionManager>,
+    connections: Arc<ConnectionManager>,
     channel: String,
     teller: Mutex<Option<Teller>>,
 }
@@ -40,11 +40,11 @@ pub(crate) struct ChannelSubscriber {
 impl ChannelSubscriber {
     /// Makes sure that subscribing is allowed.
     pub(crate) async fn of(
-        lines: Arc<ConnectionManager>,
+        connections: Arc<ConnectionManager>,
         channel: String,
     ) -> Result<ChannelSubscriber, StoreError> {
-        lines.subscription(&channel).await?;
-        Ok(ChannelSubscriber { lines, channel, teller: Mutex::default() })
+        connections.subscription(&channel).await?;
+        Ok(ChannelSubscriber { connections, channel, teller: Mutex::default() })
     }
 
     /// Hints of changes of keys that begin with `prefix`. Who asks first begins to listen, on its own runtime.
@@ -56,21 +56,21 @@ impl ChannelSubscriber {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| {
             StoreError::unavailable("listening for changes needs a tokio runtime; poll instead")
         })?;
-        let (lines, channel) = (Arc::clone(&self.lines), self.channel.clone());
-        let listen = |told: Subscribers| async move { listen_on(&lines, &channel, &told).await };
+        let (connections, channel) = (Arc::clone(&self.connections), self.channel.clone());
+        let listen = |told: Subscribers| async move { listen_on(&connections, &channel, &told).await };
         let over = || StoreError::unavailable("the runtime is about to end; poll instead");
         teller.insert(Teller::start(&runtime, listen)).subscribe(prefix).ok_or_else(over)
     }
 }
 
-async fn listen_on(lines: &ConnectionManager, channel: &str, subscribers: &Subscribers) {
+async fn listen_on(connections: &ConnectionManager, channel: &str, subscribers: &Subscribers) {
     let mut pause = AGAIN.0;
     loop {
         subscribers.any().await;
-        if let Ok((messages, from)) = lines.subscription(channel).await {
+        if let Ok((messages, from)) = connections.subscription(channel).await {
             // What changed while nobody listened was not told.
             subscribers.tell(&Hint::Any);
-            receive(lines, from, messages, subscribers).await;
+            receive(connections, from, messages, subscribers).await;
             pause = AGAIN.0;
         }
         if subscribers.are_any() {
@@ -82,7 +82,12 @@ async fn listen_on(lines: &ConnectionManager, channel: &str, subscribers: &Subsc
 
 /// Passes on what comes, until the connection ends, the server is silent when it is asked, or nobody listens any more. A server that was
 /// demoted may hear of nothing any more, and whoever only reads has no other sign of that.
-async fn receive(lines: &ConnectionManager, from: SocketAddr, messages: PubSub, subscribers: &Subscribers) {
+async fn receive(
+    connections: &ConnectionManager,
+    from: SocketAddr,
+    messages: PubSub,
+    subscribers: &Subscribers,
+) {
     let (mut asking, mut messages) = messages.split();
     // Also where there is much to hear: a primary that was demoted may go on to pass messages on.
     let mut due = tokio::time::interval(QUIET);
@@ -96,7 +101,7 @@ async fn receive(lines: &ConnectionManager, from: SocketAddr, messages: PubSub, 
             },
             _ = due.tick() => {
                 let answer = tokio::time::timeout(QUIET, asking.ping::<redis::Value>()).await;
-                if !answer.is_ok_and(|answer| answer.is_ok()) || !lines.goes_to(from).await {
+                if !answer.is_ok_and(|answer| answer.is_ok()) || !connections.goes_to(from).await {
                     return;
                 }
             }

@@ -49,7 +49,7 @@ pub(crate) async fn mend(
     if let Some(instead) = &instead {
         script = script.arg(instead);
     }
-    let written = inner.lines.write(&script).await?;
+    let written = inner.connections.write(&script).await?;
     let is_done = written.answer == Value::Int(1);
     if is_done {
         written.confirm().await?;

@@ -21,7 +21,7 @@ pub(crate) async fn many(inner: &RedisClient, keys: &[Key]) -> Result<Vec<Listed
     let script = Invocation::new(&inner.scripts.read, &inner.keys)
         .args(keys.iter().map(|key| key.as_str().as_bytes()));
     let answer = read(inner, &script).await?;
-    let (now, found) = timed(&inner.lines.place, &answer).map_err(|error| unclear(&error))?;
+    let (now, found) = timed(&inner.connections.place, &answer).map_err(|error| unclear(&error))?;
     let values = keys.iter().zip(found).filter_map(|(key, value)| Some((key, bytes(value)?)));
     Ok(values
         .map(|(key, value)| Listed { key: key.clone(), stored: stored(key, inner.told(now), value) })
@@ -41,7 +41,7 @@ pub(crate) async fn list(
     let limit = limit.to_string();
     let script = Invocation::new(&inner.scripts.page, &inner.keys).arg(&from).arg(&to).arg(limit.as_bytes());
     let answer = read(inner, &script).await?;
-    let (now, page) = timed(&inner.lines.place, &answer).map_err(|error| unclear(&error))?;
+    let (now, page) = timed(&inner.connections.place, &answer).map_err(|error| unclear(&error))?;
     let listed = |pair: &[Value]| {
         let (Some(key), Some(value)) = (bytes(&pair[0]), bytes(&pair[1])) else {
             return Err(StoreError::unavailable("a page was answered unclearly"));
@@ -60,12 +60,12 @@ pub(crate) async fn list(
 pub(crate) async fn raw(inner: &RedisClient, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
     let script = Invocation::new(&inner.scripts.read, &inner.keys).arg(key.as_str().as_bytes());
     let answer = read(inner, &script).await?;
-    let (_, found) = timed(&inner.lines.place, &answer).map_err(|error| unclear(&error))?;
+    let (_, found) = timed(&inner.connections.place, &answer).map_err(|error| unclear(&error))?;
     Ok(found.first().and_then(bytes).map(<[u8]>::to_vec))
 }
 
 async fn read(inner: &RedisClient, script: &Invocation<'_>) -> Result<Value, StoreError> {
-    inner.lines.call(Call::Read, script).await
+    inner.connections.call(Call::Read, script).await
 }
 
 /// Reading changes nothing, so there is nothing about it that could be unknown.

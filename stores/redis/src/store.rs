@@ -3,11 +3,11 @@
 use crate::client::RedisClient;
 use crate::config::RedisConfig;
 use crate::connect::RedisConnector;
+use crate::connection_manager::ConnectionManager;
 use crate::error::{Call, unanswered};
 use crate::gather::ScriptBatch;
 use crate::guard::RedisGuard;
 use crate::inspect::inspect;
-use crate::lines::ConnectionManager;
 use crate::listen::ChannelSubscriber;
 use crate::scripts::{Invocation, Scripts};
 use crate::value::bytes;
@@ -51,26 +51,26 @@ impl RedisStore {
     async fn opened(config: RedisConfig) -> Result<Self, StoreError> {
         let connector = RedisConnector::open(&config).await?;
         let admission = Arc::clone(&connector.admission);
-        let lines = Arc::new(ConnectionManager::new(connector));
+        let connections = Arc::new(ConnectionManager::new(connector));
         let name = |what: &str| config.name(what);
         let scripts = Scripts::new();
-        let Some(id) = examine(&lines, &scripts, &config).await? else {
+        let Some(id) = examine(&connections, &scripts, &config).await? else {
             return Err(StoreError::invalid(format!(
                 "{}: the namespace was never used; check its name and the database",
-                lines.place
+                connections.place
             )));
         };
         // Messages know no databases.
         let channel = name(&format!("changes:{}", config.db));
         // That it is refused is better known now than from waiters that are slow.
         let listener = match config.push {
-            true => Some(ChannelSubscriber::of(Arc::clone(&lines), channel.clone()).await?),
+            true => Some(ChannelSubscriber::of(Arc::clone(&connections), channel.clone()).await?),
             false => None,
         };
         let capabilities = config.capabilities();
         admission.granted(Right::Login);
         let inner = Arc::new(RedisClient {
-            lines,
+            connections,
             scripts,
             keys: [name("records"), name("index")],
             channel,
@@ -92,7 +92,7 @@ impl RedisStore {
     /// # Cancel safety
     /// Nothing is changed.
     pub async fn inspect(&self) -> Inspection {
-        inspect(&self.inner.lines).await
+        inspect(&self.inner.connections).await
     }
 
     /// The same of the server of a namespace that was never used, which no store is opened for without its being begun. Nothing is written. None
@@ -108,9 +108,9 @@ impl RedisStore {
         let (limit, place) = (config.timeout + config.timeout / 2, config.place());
         let config = config.create(false);
         let looking = async {
-            let lines = ConnectionManager::new(RedisConnector::open(&config).await?);
-            let id = examine(&lines, &Scripts::new(), &config).await?;
-            Ok(if id.is_some() { None } else { Some(inspect(&lines).await) })
+            let connections = ConnectionManager::new(RedisConnector::open(&config).await?);
+            let id = examine(&connections, &Scripts::new(), &config).await?;
+            Ok(if id.is_some() { None } else { Some(inspect(&connections).await) })
         };
         tokio::time::timeout(limit, looking).await.unwrap_or_else(|_| Err(unanswered(&place, Call::Read)))
     }
@@ -159,7 +159,7 @@ impl RedisStore {
 
 /// Whose the namespace is: its id. None if it was never used, and is not to be begun.
 async fn examine(
-    lines: &ConnectionManager,
+    connections: &ConnectionManager,
     scripts: &Scripts,
     config: &RedisConfig,
 ) -> Result<Option<String>, StoreError> {
@@ -171,7 +171,7 @@ async fn examine(
     let script =
         Invocation::new(&scripts.meta, meta).arg(layout.as_bytes()).arg(if create { b"1" } else { b"0" });
     let call = if create { Call::Write } else { Call::Read };
-    let found = match lines.call(call, &script).await {
+    let found = match connections.call(call, &script).await {
         Ok(found) => found,
         // Asking again does no harm.
         Err(error) if error.kind() == ErrorKind::Unknown => {
@@ -179,7 +179,7 @@ async fn examine(
         }
         Err(error) => return Err(error),
     };
-    let place = &lines.place;
+    let place = &connections.place;
     let text =
         |value: &Value| bytes(value).and_then(|bytes| std::str::from_utf8(bytes).ok()).map(str::to_owned);
     let Value::Array(found) = &found else {
@@ -191,7 +191,7 @@ async fn examine(
         (Some(_), Some(newer)) => Err(StoreError::foreign(format!(
             "{place}: the namespace has layout {newer}, this program knows up to {LAYOUT}; upgrade it"
         ))),
-        (None, None) if !create => check_free(lines, config).await.map(|()| None),
+        (None, None) if !create => check_free(connections, config).await.map(|()| None),
         _ => Err(StoreError::foreign(format!(
             "{place}: another program uses keys of this namespace; name another with namespace=…"
         ))),
@@ -199,11 +199,11 @@ async fn examine(
 }
 
 /// That no other program has a key where records and their index would be. Who may not ask hears of it with the first write.
-async fn check_free(lines: &ConnectionManager, config: &RedisConfig) -> Result<(), StoreError> {
+async fn check_free(connections: &ConnectionManager, config: &RedisConfig) -> Result<(), StoreError> {
     for (command, what) in [("HLEN", "records"), ("ZCARD", "index")] {
         let mut ask = redis::cmd(command);
         ask.arg(config.name(what));
-        match lines.ask::<u64>(&ask).await {
+        match connections.ask::<u64>(&ask).await {
             Err(error) if error.kind() == ErrorKind::Foreign => return Err(error),
             _ => {}
         }
@@ -228,7 +228,7 @@ impl fmt::Debug for RedisStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedisStore")
             .field("id", &self.inner.id)
-            .field("place", &self.inner.lines.place)
+            .field("place", &self.inner.connections.place)
             .finish_non_exhaustive()
     }
 }

@@ -69,8 +69,12 @@ enum ScriptVerdict<'a> {
 }
 
 fn verdict<'a>(inner: &RedisClient, key: &Key, answer: &'a Value) -> Result<ScriptVerdict<'a>, StoreError> {
-    let unclear =
-        || StoreError::unknown(format!("{}: a write was answered unclearly: {answer:?}", inner.lines.place));
+    let unclear = || {
+        StoreError::unknown(format!(
+            "{}: a write was answered unclearly: {answer:?}",
+            inner.connections.place
+        ))
+    };
     let pair = match answer {
         Value::Int(1) => return Ok(ScriptVerdict::Done(None)),
         Value::Nil => return Ok(ScriptVerdict::Refused(None)),
@@ -85,7 +89,7 @@ fn verdict<'a>(inner: &RedisClient, key: &Key, answer: &'a Value) -> Result<Scri
         }
         [Value::Int(2), Value::BulkString(value)] => Err(damaged(key, value)),
         [Value::Int(3), Value::BulkString(says)] => {
-            Err(refused_in_script(&inner.lines.place, &String::from_utf8_lossy(says)))
+            Err(refused_in_script(&inner.connections.place, &String::from_utf8_lossy(says)))
         }
         _ => Err(unclear()),
     }
@@ -112,10 +116,13 @@ pub(crate) async fn send(
     let script = Invocation::new(&inner.scripts.write, &inner.keys)
         .arg(inner.channel.as_bytes())
         .args(drafts.iter().flat_map(|draft| draft.arguments()));
-    let written = inner.lines.write(&script).await?;
-    let (now, answers) = timed(&inner.lines.place, &written.answer)?;
+    let written = inner.connections.write(&script).await?;
+    let (now, answers) = timed(&inner.connections.place, &written.answer)?;
     if answers.len() != drafts.len() {
-        return Err(StoreError::unknown(format!("{}: not all writes were answered", inner.lines.place)));
+        return Err(StoreError::unknown(format!(
+            "{}: not all writes were answered",
+            inner.connections.place
+        )));
     }
     let judged = drafts.iter().zip(answers);
     let sent: Vec<WriteResult> = judged
@@ -147,10 +154,10 @@ pub(crate) async fn remove(inner: &RedisClient, key: &Key, version: Version) -> 
     let expected = version_digits(version);
     let script =
         Invocation::new(&inner.scripts.remove, &inner.keys).arg(key.as_str().as_bytes()).arg(&expected);
-    let written = inner.lines.write(&script).await?;
-    let (now, answers) = timed(&inner.lines.place, &written.answer)?;
+    let written = inner.connections.write(&script).await?;
+    let (now, answers) = timed(&inner.connections.place, &written.answer)?;
     let [answer] = answers else {
-        return Err(StoreError::unknown(format!("{}: a removal was not answered", inner.lines.place)));
+        return Err(StoreError::unknown(format!("{}: a removal was not answered", inner.connections.place)));
     };
     match verdict(inner, key, answer)? {
         ScriptVerdict::Done(_) => written.confirm().await.map(|()| true),

@@ -18,7 +18,7 @@ use tenure_core::op::Hint;
 use tenure_core::{ErrorKind, Key};
 use tenure_redis::RedisStore;
 use tenure_store::{Outcome, Store, StoreExt};
-use tenure_testkit::Scribe;
+use tenure_testkit::RecordFactory;
 
 fn members() -> Vec<String> {
     cluster_url().trim_start_matches("redis://").split(',').map(|host| format!("redis://{host}")).collect()
@@ -34,7 +34,7 @@ pub(crate) fn on(member: &str, words: &[&str]) -> String {
 
 #[tokio::test]
 async fn any_server_leads_to_the_namespace() {
-    let (scribe, members) = (Scribe::new(), members());
+    let (factory, members) = (RecordFactory::new(), members());
     // Some of these are on each of the three.
     for namespace in (0..6).map(|_| unique("spread")) {
         let mut ids = Vec::new();
@@ -42,7 +42,7 @@ async fn any_server_leads_to_the_namespace() {
             let store = RedisStore::open(at(member, &namespace)).await.unwrap();
             let key = Key::new(format!("k{n}")).unwrap();
             assert!(matches!(
-                store.write(scribe.if_vacant(&key, scribe.held(5))).await,
+                store.write(factory.if_vacant(&key, factory.held(5))).await,
                 Ok(Outcome::Won { .. })
             ));
             assert_eq!(store.list_all("").await.unwrap().len(), n + 1);
@@ -111,41 +111,41 @@ fn key(text: &str) -> Key {
 
 #[tokio::test]
 async fn a_namespace_is_served_while_its_slot_moves() {
-    let (scribe, namespace) = (Scribe::new(), unique("moving"));
+    let (factory, namespace) = (RecordFactory::new(), unique("moving"));
     let store = RedisStore::open(at(&cluster_url(), &namespace)).await.unwrap();
     let mut changes = store.changed("").unwrap();
     crate::support::subscribed(&mut changes).await;
-    store.write(scribe.absent(&key("a"), scribe.held(5))).await.unwrap();
+    store.write(factory.absent(&key("a"), factory.held(5))).await.unwrap();
     let slot = Move::begin(&namespace);
-    let written = store.write(scribe.if_vacant(&key("b"), scribe.vacant(5))).await.unwrap();
+    let written = store.write(factory.if_vacant(&key("b"), factory.vacant(5))).await.unwrap();
     let Outcome::Won { version, .. } = written else { panic!("{written:?}") };
     assert_eq!(crate::support::next(&mut changes).await, Hint::Written(key("b"), version));
     // Half of it is on the way: nothing is read then, and nothing is taken to be absent.
     slot.send(&slot.names[..1]);
     let error = store.read(&key("b")).await.unwrap_err();
     assert!(error.kind() == ErrorKind::Unavailable && error.to_string().contains("on its way"), "{error}");
-    let error = store.write(scribe.absent(&key("b"), scribe.held(6))).await.unwrap_err();
+    let error = store.write(factory.absent(&key("b"), factory.held(6))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     slot.send(&slot.names[1..]);
     // All of it is there, and the slot is still said to be here.
     assert_eq!(store.list_all("").await.unwrap().len(), 2);
-    let written = store.write(scribe.unchanged(&key("b"), version, scribe.held(6))).await.unwrap();
+    let written = store.write(factory.unchanged(&key("b"), version, factory.held(6))).await.unwrap();
     let Outcome::Won { version, .. } = written else { panic!("{written:?}") };
     slot.finish();
     assert_eq!(store.list_all("").await.unwrap().len(), 2);
-    let written = store.write(scribe.unchanged(&key("b"), version, scribe.vacant(6))).await.unwrap();
+    let written = store.write(factory.unchanged(&key("b"), version, factory.vacant(6))).await.unwrap();
     assert!(matches!(written, Outcome::Won { .. }));
 }
 
 #[tokio::test]
 async fn a_new_namespace_waits_until_its_slot_has_moved() {
-    let (scribe, namespace) = (Scribe::new(), unique("moving"));
+    let (factory, namespace) = (RecordFactory::new(), unique("moving"));
     let slot = Move::begin(&namespace);
     let store = RedisStore::open(at(&cluster_url(), &namespace)).await.unwrap();
-    let error = store.write(scribe.absent(&key("a"), scribe.held(5))).await.unwrap_err();
+    let error = store.write(factory.absent(&key("a"), factory.held(5))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     slot.finish();
-    let written = store.write(scribe.absent(&key("a"), scribe.held(5))).await.unwrap();
+    let written = store.write(factory.absent(&key("a"), factory.held(5))).await.unwrap();
     assert!(matches!(written, Outcome::Won { .. }));
     let again = RedisStore::open(at(&slot.from, &namespace)).await.unwrap();
     assert_eq!((again.id(), again.list_all("").await.unwrap().len()), (store.id(), 1));
@@ -191,24 +191,24 @@ async fn a_failover_to_a_replica_is_followed_and_fences_grow_over_what_it_lost()
     let named: Vec<String> = primaries.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect();
     // The replica is not among those that are named.
     let config = at(&format!("redis://{}", named.join(",")), "jobs").timeout(Duration::from_millis(500));
-    let (store, scribe) = (RedisStore::open(config).await.unwrap(), Scribe::new());
+    let (store, factory) = (RedisStore::open(config).await.unwrap(), RecordFactory::new());
     let clock = 1_700_000_000_000;
-    let kept = store.write(scribe.if_vacant(&key("kept"), scribe.held(clock))).await.unwrap();
+    let kept = store.write(factory.if_vacant(&key("kept"), factory.held(clock))).await.unwrap();
     let Outcome::Won { version, .. } = kept else { panic!("{kept:?}") };
     until("it is replicated", || records(&replica) == "1").await;
     // From here on it lags: what is granted now is lost.
     replica.signal("-STOP");
     primaries[0].cli(&["CLIENT", "KILL", "TYPE", "replica"]);
-    let lost = store.write(scribe.if_vacant(&key("lost"), scribe.held(clock + 10))).await.unwrap();
+    let lost = store.write(factory.if_vacant(&key("lost"), factory.held(clock + 10))).await.unwrap();
     let Outcome::Won { fence: before, .. } = lost else { panic!("{lost:?}") };
     primaries[0].kill();
     replica.signal("-CONT");
-    let renewal = async || store.write(scribe.unchanged(&key("kept"), version, scribe.held(clock))).await;
+    let renewal = async || store.write(factory.unchanged(&key("kept"), version, factory.held(clock))).await;
     let renewed = at_last(renewal).await;
     assert!(matches!(renewed, Outcome::Won { .. }), "what was replicated is gone: {renewed:?}");
     // Seconds later, by sane clocks.
     let again =
-        at_last(async || store.write(scribe.if_vacant(&key("lost"), scribe.held(clock + 2_000))).await);
+        at_last(async || store.write(factory.if_vacant(&key("lost"), factory.held(clock + 2_000))).await);
     let Outcome::Won { fence: after, .. } = again.await else { panic!("the lease was not lost") };
     assert!(after > before, "{after} after {before}");
 }
@@ -219,15 +219,16 @@ async fn a_primary_that_stands_still_keeps_nobody_from_its_successor() {
     let (primaries, replica) = with_a_replica().await;
     let named: Vec<String> = primaries.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect();
     let config = at(&format!("redis://{}", named.join(",")), "jobs").timeout(Duration::from_secs(20));
-    let (store, scribe) = (RedisStore::open(config.push(false)).await.unwrap(), Scribe::new());
-    let written = store.write(scribe.if_vacant(&key("k"), scribe.held(5))).await.unwrap();
+    let (store, factory) = (RedisStore::open(config.push(false)).await.unwrap(), RecordFactory::new());
+    let written = store.write(factory.if_vacant(&key("k"), factory.held(5))).await.unwrap();
     let Outcome::Won { version, .. } = written else { panic!("{written:?}") };
     until("it is replicated", || records(&replica) == "1").await;
     primaries[0].signal("-STOP");
     let read = tokio::time::timeout(Duration::from_millis(200), store.read(&key("k"))).await;
     assert!(read.is_err(), "{read:?}");
     until("the replica is elected", || on(&replica.url(), &["ROLE"]).starts_with("master")).await;
-    let renewing = at_last(async || store.write(scribe.unchanged(&key("k"), version, scribe.held(6))).await);
+    let renewing =
+        at_last(async || store.write(factory.unchanged(&key("k"), version, factory.held(6))).await);
     let renewed = tokio::time::timeout(Duration::from_secs(10), renewing).await;
     assert!(matches!(renewed, Ok(Outcome::Won { .. })), "{renewed:?}");
 }
@@ -238,15 +239,15 @@ async fn a_server_that_was_taken_out_of_the_cluster_is_left() {
     let (primaries, replica) = with_a_replica().await;
     let url = format!("{},127.0.0.1:{}", primaries[0].url(), primaries[1].port);
     let store = RedisStore::open(at(&url, "jobs").push(false)).await.unwrap();
-    let scribe = Scribe::new();
-    let written = store.write(scribe.if_vacant(&key("k"), scribe.held(5))).await.unwrap();
+    let factory = RecordFactory::new();
+    let written = store.write(factory.if_vacant(&key("k"), factory.held(5))).await.unwrap();
     let Outcome::Won { version, .. } = written else { panic!("{written:?}") };
     assert_eq!(on(&replica.url(), &["CLUSTER", "FAILOVER"]), "OK");
     let is_replica = || on(&primaries[0].url(), &["ROLE"]).starts_with("slave");
     until("it follows its successor", is_replica).await;
     assert_eq!(on(&primaries[0].url(), &["CLUSTER", "RESET", "HARD"]), "OK");
     let renewed =
-        at_last(async || store.write(scribe.unchanged(&key("k"), version, scribe.held(6))).await).await;
+        at_last(async || store.write(factory.unchanged(&key("k"), version, factory.held(6))).await).await;
     assert!(matches!(renewed, Outcome::Won { .. }), "{renewed:?}");
 }
 

@@ -21,7 +21,7 @@ use tenure_core::op::Hint;
 use tenure_core::{ErrorKind, Fence, Key, Version};
 use tenure_redis::RedisStore;
 use tenure_store::{Freshness, Outcome, Store, StoreExt, Write};
-use tenure_testkit::{Scribe, hinted};
+use tenure_testkit::{RecordFactory, hinted};
 
 fn key(text: &str) -> Key {
     Key::new(text).unwrap()
@@ -38,18 +38,18 @@ async fn won(store: &RedisStore, write: Write) -> (Version, Fence) {
 async fn what_was_answered_outlives_a_killed_server_that_syncs_its_file() {
     let mut server = Server::start("--appendonly yes --appendfsync always");
     let store = RedisStore::open(at(&server.url(), "jobs")).await.unwrap();
-    let scribe = Scribe::new();
+    let factory = RecordFactory::new();
     for round in 0..3 {
         let name = key(&format!("k{round}"));
-        let (version, _) = won(&store, scribe.absent(&name, scribe.held(5))).await;
+        let (version, _) = won(&store, factory.absent(&name, factory.held(5))).await;
         server.kill();
-        let error = store.write(scribe.unchanged(&name, version, scribe.vacant(5))).await.unwrap_err();
+        let error = store.write(factory.unchanged(&name, version, factory.vacant(5))).await.unwrap_err();
         assert!(error.is_passing(), "{error}");
         server.restart();
         // The new process knows no script.
         let standing = at_last(async || store.read(&name).await).await.unwrap();
         assert_eq!(standing.version, version, "a write that was answered is gone");
-        won(&store, scribe.unchanged(&name, version, scribe.vacant(5))).await;
+        won(&store, factory.unchanged(&name, version, factory.vacant(5))).await;
     }
 }
 
@@ -57,12 +57,12 @@ async fn what_was_answered_outlives_a_killed_server_that_syncs_its_file() {
 async fn forgotten_scripts_are_sent_again() {
     let server = Server::start("");
     let store = RedisStore::open(at(&server.url(), "jobs")).await.unwrap();
-    let (scribe, name) = (Scribe::new(), key("k"));
+    let (factory, name) = (RecordFactory::new(), key("k"));
     let forget = || assert_eq!(server.cli(&["SCRIPT", "FLUSH"]), "OK");
     forget();
-    let (version, _) = won(&store, scribe.absent(&name, scribe.vacant(5))).await;
+    let (version, _) = won(&store, factory.absent(&name, factory.vacant(5))).await;
     forget();
-    let (version, _) = won(&store, scribe.unchanged(&name, version, scribe.vacant(6))).await;
+    let (version, _) = won(&store, factory.unchanged(&name, version, factory.vacant(6))).await;
     forget();
     assert_eq!(store.read_many(std::slice::from_ref(&name), Freshness::Latest).await.unwrap().len(), 1);
     forget();
@@ -70,7 +70,7 @@ async fn forgotten_scripts_are_sent_again() {
     forget();
     let seen = store.image(&name).await.unwrap().unwrap();
     forget();
-    assert!(store.mend(&name, &seen, Some(scribe.vacant(7))).await.unwrap());
+    assert!(store.mend(&name, &seen, Some(factory.vacant(7))).await.unwrap());
     forget();
     assert!(!store.remove(&name, version).await.unwrap());
     // By its digest from then on: nothing else is executed as a whole.
@@ -86,21 +86,21 @@ async fn forgotten_scripts_are_sent_again() {
 async fn a_server_that_is_stopped_is_given_up_in_time_and_used_when_it_goes_on() {
     let server = Server::start("");
     let patient = at(&server.url(), "jobs").timeout(Duration::from_millis(300));
-    let (store, scribe, name) = (RedisStore::open(patient).await.unwrap(), Scribe::new(), key("k"));
-    let (version, _) = won(&store, scribe.absent(&name, scribe.held(5))).await;
+    let (store, factory, name) = (RedisStore::open(patient).await.unwrap(), RecordFactory::new(), key("k"));
+    let (version, _) = won(&store, factory.absent(&name, factory.held(5))).await;
     server.signal("-STOP");
-    let late = scribe.unchanged(&name, version, scribe.held(6));
+    let late = factory.unchanged(&name, version, factory.held(6));
     let error = store.write(late).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
     // From now on there is no connection, so nothing is sent.
-    let error = store.write(scribe.unchanged(&name, version, scribe.held(7))).await.unwrap_err();
+    let error = store.write(factory.unchanged(&name, version, factory.held(7))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     let error = store.read(&name).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     server.signal("-CONT");
     let standing = at_last(async || store.read(&name).await).await.unwrap();
     assert!([5, 6].contains(&standing.record.fence.0), "{standing:?}");
-    won(&store, scribe.unchanged(&name, standing.version, scribe.held(8))).await;
+    won(&store, factory.unchanged(&name, standing.version, factory.held(8))).await;
 }
 
 #[tokio::test]
@@ -108,10 +108,10 @@ async fn a_write_whose_answer_was_lost_is_unknown_and_found_by_reading() {
     let server = Server::start("");
     let proxy = Proxy::before(server.port).await;
     let store = RedisStore::open(at(&proxy.url(), "jobs").push(false)).await.unwrap();
-    let (scribe, name) = (Scribe::new(), key("k"));
-    won(&store, scribe.absent(&name, scribe.vacant(40))).await;
-    let record = scribe.held(5);
-    let write = scribe.if_vacant(&name, record.clone());
+    let (factory, name) = (RecordFactory::new(), key("k"));
+    won(&store, factory.absent(&name, factory.vacant(40))).await;
+    let record = factory.held(5);
+    let write = factory.if_vacant(&name, record.clone());
     proxy.cut();
     let error = store.write(write.clone()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
@@ -124,12 +124,12 @@ async fn a_write_whose_answer_was_lost_is_unknown_and_found_by_reading() {
     };
     assert_eq!(found.version, standing.version);
     // What comes late, after the end of that tenure, is another write, and by its version known as such.
-    won(&store, scribe.unchanged(&name, standing.version, scribe.vacant(41))).await;
+    won(&store, factory.unchanged(&name, standing.version, factory.vacant(41))).await;
     let (version, fence) = won(&store, write).await;
     assert!(version != standing.version && fence == Fence(42));
     // A batch, too: any of it may have taken effect.
     proxy.cut();
-    let batch = (0..3).map(|n| scribe.absent(&key(&format!("b{n}")), scribe.held(1))).collect();
+    let batch = (0..3).map(|n| factory.absent(&key(&format!("b{n}")), factory.held(1))).collect();
     let error = store.write_many(batch).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
     proxy.pass();
@@ -141,8 +141,8 @@ async fn a_dead_connection_is_given_up_also_by_callers_who_don_t_wait() {
     let server = Server::start("");
     let proxy = Proxy::before(server.port).await;
     let store = RedisStore::open(at(&proxy.url(), "jobs").push(false)).await.unwrap();
-    let (scribe, name) = (Scribe::new(), key("k"));
-    won(&store, scribe.absent(&name, scribe.held(5))).await;
+    let (factory, name) = (RecordFactory::new(), key("k"));
+    won(&store, factory.absent(&name, factory.held(5))).await;
     proxy.stall();
     // It takes much less time than the store's own limit.
     let read = store.read(&name);
@@ -158,8 +158,8 @@ async fn callers_who_go_away_at_once_cost_no_connection() {
     let server = Server::start("");
     let proxy = Proxy::before(server.port).await;
     let store = RedisStore::open(at(&proxy.url(), "jobs").push(false)).await.unwrap();
-    let (scribe, name) = (Scribe::new(), key("k"));
-    won(&store, scribe.absent(&name, scribe.held(5))).await;
+    let (factory, name) = (RecordFactory::new(), key("k"));
+    won(&store, factory.absent(&name, factory.held(5))).await;
     let before = proxy.connections();
     for _ in 0..20 {
         // Sent, and dropped before the answer.
@@ -194,8 +194,8 @@ async fn a_silent_connection_is_left_though_nobody_waits_for_long() {
 async fn a_connection_that_was_given_up_and_answers_after_all_is_used_again() {
     let server = Server::start("");
     let store = RedisStore::open(at(&server.url(), "jobs").push(false)).await.unwrap();
-    let (scribe, name) = (Scribe::new(), key("k"));
-    won(&store, scribe.absent(&name, scribe.held(5))).await;
+    let (factory, name) = (RecordFactory::new(), key("k"));
+    won(&store, factory.absent(&name, factory.held(5))).await;
     server.signal("-STOP");
     let read = store.read(&name);
     assert!(tokio::time::timeout(Duration::from_millis(200), read).await.is_err());
@@ -203,7 +203,7 @@ async fn a_connection_that_was_given_up_and_answers_after_all_is_used_again() {
     // The test's own comes and goes.
     server.cli(&["CONFIG", "SET", "maxclients", "1"]);
     assert!(at_last(async || store.read(&name).await).await.is_some());
-    won(&store, scribe.if_vacant(&key("other"), scribe.held(5))).await;
+    won(&store, factory.if_vacant(&key("other"), factory.held(5))).await;
 }
 
 /// All who waited for it have gone by then.
@@ -248,11 +248,11 @@ async fn a_server_that_hangs_is_waited_for_by_all_at_once() {
 #[tokio::test]
 async fn connections_that_are_reset_are_made_again() {
     let server = Server::start("");
-    let (store, scribe) = (RedisStore::open(at(&server.url(), "jobs")).await.unwrap(), Scribe::new());
+    let (store, factory) = (RedisStore::open(at(&server.url(), "jobs")).await.unwrap(), RecordFactory::new());
     for round in 0..10 {
-        let (name, record) = (key(&format!("k{round}")), scribe.held(5));
+        let (name, record) = (key(&format!("k{round}")), factory.held(5));
         server.cli(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
-        match at_last(async || store.write(scribe.absent(&name, record.clone())).await).await {
+        match at_last(async || store.write(factory.absent(&name, record.clone())).await).await {
             Outcome::Won { version, .. } => assert_eq!(version, record.version()),
             Outcome::Lost(standing) => {
                 assert_eq!(standing.unwrap().record, record, "an unknown write had landed")
@@ -265,26 +265,26 @@ async fn connections_that_are_reset_are_made_again() {
 #[tokio::test]
 async fn large_fences_count_on_and_are_part_of_the_version() {
     let store = RedisStore::open(at(&crate::support::url(), &unique("fences"))).await.unwrap();
-    let scribe = Scribe::new();
+    let factory = RecordFactory::new();
     let last = (1 << 63) - 1;
     for (n, before) in [0xffff_ffff, 0x1_ffff_ffff, 1 << 53, (1 << 62) + 7, last - 1].into_iter().enumerate()
     {
         let name = key(&format!("k{n}"));
-        let (version, _) = won(&store, scribe.absent(&name, scribe.vacant(before))).await;
-        let (version, _) = won(&store, scribe.unchanged(&name, version, scribe.vacant(before))).await;
-        let record = scribe.held(5);
-        let (taken, fence) = won(&store, scribe.if_vacant(&name, record.clone())).await;
+        let (version, _) = won(&store, factory.absent(&name, factory.vacant(before))).await;
+        let (version, _) = won(&store, factory.unchanged(&name, version, factory.vacant(before))).await;
+        let record = factory.held(5);
+        let (taken, fence) = won(&store, factory.if_vacant(&name, record.clone())).await;
         assert_eq!((fence, taken), (Fence(before + 1), Version::of(record.nonce, fence)), "{before:x}");
         assert!(matches!(
-            store.write(scribe.unchanged(&name, version, scribe.vacant(1))).await.unwrap(),
+            store.write(factory.unchanged(&name, version, factory.vacant(1))).await.unwrap(),
             Outcome::Lost(Some(standing)) if standing.version == taken
         ));
-        won(&store, scribe.unchanged(&name, taken, scribe.vacant(before))).await;
+        won(&store, factory.unchanged(&name, taken, factory.vacant(before))).await;
     }
     // Whichever is higher counts.
     let (name, high) = (key("floor"), 0x3_0000_0000);
-    won(&store, scribe.absent(&name, scribe.vacant(0x2_ffff_ffff))).await;
-    assert_eq!(won(&store, scribe.if_vacant(&name, scribe.held(high + 9))).await.1, Fence(high + 9));
+    won(&store, factory.absent(&name, factory.vacant(0x2_ffff_ffff))).await;
+    assert_eq!(won(&store, factory.if_vacant(&name, factory.held(high + 9))).await.1, Fence(high + 9));
 }
 
 #[tokio::test]
@@ -309,7 +309,7 @@ async fn hints_go_on_after_their_connection_has_ended() {
 #[tokio::test]
 async fn nobody_is_subscribed_while_nobody_listens() {
     let server = Server::start("");
-    let (store, scribe) = (RedisStore::open(at(&server.url(), "jobs")).await.unwrap(), Scribe::new());
+    let (store, factory) = (RedisStore::open(at(&server.url(), "jobs")).await.unwrap(), RecordFactory::new());
     let subscribers = || server.cli(&["PUBSUB", "NUMSUB", "tenure:{jobs}:changes:0"]);
     let are = |count: u32| move || subscribers().ends_with(&format!("\n{count}"));
     until("whoever has opened it is subscribed", are(0)).await;
@@ -321,16 +321,16 @@ async fn nobody_is_subscribed_while_nobody_listens() {
         // Who comes later has the same connection.
         let mut other = store.changed("").unwrap();
         let name = key(&format!("k{round}"));
-        let (version, _) = won(&store, scribe.absent(&name, scribe.vacant(5))).await;
+        let (version, _) = won(&store, factory.absent(&name, factory.vacant(5))).await;
         for changes in [&mut changes, &mut other] {
             assert_eq!(next(changes).await, Hint::Written(name.clone(), version));
         }
         drop(changes);
-        let (version, _) = won(&store, scribe.unchanged(&name, version, scribe.vacant(5))).await;
+        let (version, _) = won(&store, factory.unchanged(&name, version, factory.vacant(5))).await;
         assert_eq!(next(&mut other).await, Hint::Written(name, version));
         drop(other);
         // It is noticed at the next message, or when there was none for a while.
-        won(&store, scribe.absent(&key(&format!("l{round}")), scribe.vacant(5))).await;
+        won(&store, factory.absent(&key(&format!("l{round}")), factory.vacant(5))).await;
         until("whoever listens no more is subscribed", are(0)).await;
     }
 }
@@ -339,11 +339,12 @@ async fn nobody_is_subscribed_while_nobody_listens() {
 async fn what_is_deleted_by_hand_is_gone_and_nothing_else() {
     let name = unique("deleted");
     let store = RedisStore::open(at(&crate::support::url(), &name)).await.unwrap();
-    let (scribe, cli) = (Scribe::new(), |words: &[&str]| crate::support::cli(&crate::support::url(), words));
+    let (factory, cli) =
+        (RecordFactory::new(), |words: &[&str]| crate::support::cli(&crate::support::url(), words));
     let (records, index) = (format!("tenure:{{{name}}}:records"), format!("tenure:{{{name}}}:index"));
     let names: Vec<Key> = (0..5).map(|n| key(&format!("k{n}"))).collect();
     for name in &names {
-        won(&store, scribe.absent(name, scribe.held(5))).await;
+        won(&store, factory.absent(name, factory.held(5))).await;
     }
     let listed =
         async || store.list_all("").await.unwrap().into_iter().map(|listed| listed.key).collect::<Vec<_>>();
@@ -361,7 +362,7 @@ async fn what_is_deleted_by_hand_is_gone_and_nothing_else() {
     // All records: every key is free, and the next fence is what its acquirer's clock says, no less.
     cli(&["DEL", &records]);
     assert_eq!(listed().await, []);
-    let (_, fence) = won(&store, scribe.if_vacant(&names[0], scribe.held(1_700_000_000_000))).await;
+    let (_, fence) = won(&store, factory.if_vacant(&names[0], factory.held(1_700_000_000_000))).await;
     assert_eq!(fence, Fence(1_700_000_000_000));
     assert_eq!(listed().await, names[..1]);
 }
@@ -374,8 +375,8 @@ async fn what_was_written_since_a_server_came_back_empty_is_seen_by_who_only_loo
     server.cli(&["FLUSHALL"]);
     let never = RedisStore::open(at(&server.url(), "jobs").create(false)).await.unwrap_err();
     assert!(never.to_string().contains("never used"), "{never}");
-    let scribe = Scribe::new();
-    won(&old, scribe.absent(&key("k"), scribe.held(5))).await;
+    let factory = RecordFactory::new();
+    won(&old, factory.absent(&key("k"), factory.held(5))).await;
     let looking = RedisStore::open(at(&server.url(), "jobs").create(false)).await.unwrap();
     assert_eq!(looking.list_all("").await.unwrap().len(), 1);
     let new = RedisStore::open(at(&server.url(), "jobs")).await.unwrap();
@@ -386,19 +387,19 @@ async fn what_was_written_since_a_server_came_back_empty_is_seen_by_who_only_loo
 #[tokio::test]
 async fn a_value_whose_digest_alone_is_wrong_is_foreign_and_can_be_removed() {
     let (url, name) = (crate::support::url(), unique("digest"));
-    let (store, scribe) = (RedisStore::open(at(&url, &name)).await.unwrap(), Scribe::new());
-    let records = [(key("held"), scribe.held(50)), (key("vacant"), scribe.vacant(50))];
+    let (store, factory) = (RedisStore::open(at(&url, &name)).await.unwrap(), RecordFactory::new());
+    let records = [(key("held"), factory.held(50)), (key("vacant"), factory.vacant(50))];
     let script = "local value = redis.call('HGET', KEYS[1], ARGV[1]) \
                   local digit = string.sub(value, 17, 17) == '0' and '1' or '0' \
                   local changed = string.sub(value, 1, 16) .. digit .. string.sub(value, 18) \
                   return redis.call('HSET', KEYS[1], ARGV[1], changed)";
     for (key, record) in &records {
-        let (version, _) = won(&store, scribe.absent(key, record.clone())).await;
+        let (version, _) = won(&store, factory.absent(key, record.clone())).await;
         let hash = format!("tenure:{{{name}}}:records");
         assert_eq!(crate::support::cli(&url, &["EVAL", script, "1", &hash, key.as_str()]), "0");
         for error in [
-            store.write(scribe.unchanged(key, version, scribe.held(50))).await.unwrap_err(),
-            store.write(scribe.if_vacant(key, scribe.held(51))).await.unwrap_err(),
+            store.write(factory.unchanged(key, version, factory.held(50))).await.unwrap_err(),
+            store.write(factory.if_vacant(key, factory.held(51))).await.unwrap_err(),
             store.remove(key, version).await.unwrap_err(),
             store.read(key).await.unwrap_err(),
         ] {
@@ -413,6 +414,6 @@ async fn a_value_whose_digest_alone_is_wrong_is_foreign_and_can_be_removed() {
     for (key, _) in &records {
         let image = store.image(key).await.unwrap().unwrap();
         assert!(store.mend(key, &image, None).await.unwrap());
-        won(&store, scribe.if_vacant(key, scribe.held(60))).await;
+        won(&store, factory.if_vacant(key, factory.held(60))).await;
     }
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use tenure_core::{ErrorKind, Key, StoreError};
 use tenure_redis::RedisStore;
 use tenure_store::{Outcome, Store};
-use tenure_testkit::Scribe;
+use tenure_testkit::RecordFactory;
 
 /// More than one script takes.
 const MANY: usize = 150;
@@ -42,13 +42,13 @@ fn scripts(server: &Server) -> usize {
 async fn writes_of_one_moment_go_in_few_scripts_and_each_has_its_own_outcome() {
     let server = Server::start("");
     let store = RedisStore::open(at(&server.url(), "jobs")).await.unwrap();
-    let (scribe, keys) = (Scribe::new(), keys());
-    let taken = scribe.held(5);
-    let first = store.write(scribe.absent(&keys[7], taken.clone())).await;
+    let (factory, keys) = (RecordFactory::new(), keys());
+    let taken = factory.held(5);
+    let first = store.write(factory.absent(&keys[7], taken.clone())).await;
     assert!(has_won(&first));
     server.cli(&["HSET", "tenure:{jobs}:records", "k009", "another program's"]);
     let before = scripts(&server);
-    let outcomes = join_all(keys.iter().map(|key| store.write(scribe.absent(key, scribe.held(5))))).await;
+    let outcomes = join_all(keys.iter().map(|key| store.write(factory.absent(key, factory.held(5))))).await;
     // The server forgets no script here, so each is one call.
     let count = scripts(&server) - before;
     assert!(count <= 4, "{count} scripts for {MANY} writes");
@@ -68,8 +68,8 @@ async fn writes_of_one_moment_go_in_few_scripts_and_each_has_its_own_outcome() {
 async fn who_asked_first_and_goes_away_takes_nobody_with_it() {
     let server = Server::start("");
     let store = RedisStore::open(at(&server.url(), "jobs")).await.unwrap();
-    let (scribe, keys) = (Scribe::new(), keys());
-    let write = |at: usize| store.write(scribe.absent(&keys[at], scribe.held(5)));
+    let (factory, keys) = (RecordFactory::new(), keys());
+    let write = |at: usize| store.write(factory.absent(&keys[at], factory.held(5)));
     for round in (0..40).step_by(4) {
         let (mut alone, mut leads, follows) =
             (Box::pin(write(round)), Box::pin(write(round + 1)), write(round + 2));
@@ -89,8 +89,8 @@ async fn who_asked_first_and_goes_away_takes_nobody_with_it() {
 async fn l4_who_asked_first_and_looks_elsewhere_holds_nobody_up() {
     let server = Server::start("");
     let store = RedisStore::open(at(&server.url(), "jobs")).await.unwrap();
-    let (scribe, keys) = (Scribe::new(), keys());
-    let write = |at: usize| store.write(scribe.absent(&keys[at], scribe.held(5)));
+    let (factory, keys) = (RecordFactory::new(), keys());
+    let write = |at: usize| store.write(factory.absent(&keys[at], factory.held(5)));
     let (mut alone, mut leads) = (Box::pin(write(0)), Box::pin(write(1)));
     let wait = std::future::poll_fn(|cx| {
         let both = [alone.as_mut().poll(cx), leads.as_mut().poll(cx)];
@@ -110,8 +110,8 @@ async fn a_dead_connection_is_given_up_by_the_least_patient_of_those_who_wait_to
     let server = Server::start("");
     let proxy = Proxy::before(server.port).await;
     let store = RedisStore::open(at(&proxy.url(), "jobs").push(false)).await.unwrap();
-    let (scribe, keys) = (Scribe::new(), keys());
-    let write = |at: usize| store.write(scribe.absent(&keys[at], scribe.held(5)));
+    let (factory, keys) = (RecordFactory::new(), keys());
+    let write = |at: usize| store.write(factory.absent(&keys[at], factory.held(5)));
     assert!(has_won(&write(0).await));
     proxy.stall();
     let impatient = tokio::time::timeout(Duration::from_millis(50), write(1));
@@ -130,12 +130,12 @@ async fn a_dead_connection_is_given_up_by_the_least_patient_of_those_who_wait_to
 async fn what_the_index_refuses_is_not_done_and_what_goes_with_it_is() {
     let server = Server::start("");
     let store = RedisStore::open(at(&server.url(), "jobs")).await.unwrap();
-    let (scribe, keys) = (Scribe::new(), keys());
+    let (factory, keys) = (RecordFactory::new(), keys());
     let (known, new) = keys.split_at(MANY / 2);
     let mut records = Vec::new();
     for (key, outcome) in known
         .iter()
-        .zip(join_all(known.iter().map(|key| store.write(scribe.absent(key, scribe.held(5))))).await)
+        .zip(join_all(known.iter().map(|key| store.write(factory.absent(key, factory.held(5))))).await)
     {
         assert!(has_won(&outcome), "{key}: {outcome:?}");
         records.push(store.read(key).await.unwrap().unwrap());
@@ -152,13 +152,13 @@ async fn what_the_index_refuses_is_not_done_and_what_goes_with_it_is() {
             server.cli(&["DEL", "tenure:{jobs}:index"]);
             server.cli(&["SET", "tenure:{jobs}:index", "another program's"]);
         }
-        let renewed: Vec<_> = records.iter().map(|_| scribe.held(5)).collect();
+        let renewed: Vec<_> = records.iter().map(|_| factory.held(5)).collect();
         let writes = known.iter().zip(&records).zip(&renewed).map(|((key, standing), record)| {
-            store.write(scribe.unchanged(key, standing.version, record.clone()))
+            store.write(factory.unchanged(key, standing.version, record.clone()))
         });
         // By turns, so that every script has some of both, and those that are refused come between the others.
         let both = writes.zip(new).map(|(renewal, key)| async {
-            tokio::join!(renewal, store.write(scribe.absent(key, scribe.held(5))))
+            tokio::join!(renewal, store.write(factory.absent(key, factory.held(5))))
         });
         let before = scripts(&server);
         let outcomes = join_all(both).await;
@@ -188,11 +188,11 @@ async fn what_the_index_refuses_is_not_done_and_what_goes_with_it_is() {
 async fn a_forged_fence_is_damage_and_does_nothing_to_what_goes_with_it() {
     let server = Server::start("");
     let store = RedisStore::open(at(&server.url(), "jobs")).await.unwrap();
-    let (scribe, keys) = (Scribe::new(), keys());
+    let (factory, keys) = (RecordFactory::new(), keys());
     let head = format!("{}{}{}", "0".repeat(32), "00000000000000zz", "-".repeat(32));
     let script = "return redis.call('HSET', KEYS[1], ARGV[1], '0000000000000000' .. redis.sha1hex(ARGV[2]) .. ARGV[2])";
     server.cli(&["EVAL", script, "1", "tenure:{jobs}:records", "k002", &head]);
-    let write = |at: usize| store.write(scribe.if_vacant(&keys[at], scribe.held(5)));
+    let write = |at: usize| store.write(factory.if_vacant(&keys[at], factory.held(5)));
     let (alone, before, forged) = tokio::join!(write(0), write(1), write(2));
     assert!(has_won(&alone) && has_won(&before), "{alone:?}, {before:?}");
     assert_eq!(forged.unwrap_err().kind(), ErrorKind::Foreign);

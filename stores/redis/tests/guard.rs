@@ -15,7 +15,7 @@ use crate::support::{Server, at, cli, cluster_url, unique, url, valkey_url};
 use tenure_core::{Attachment, ErrorKind, Fence, Key, Record, Version};
 use tenure_redis::{RedisStore, acl};
 use tenure_store::{Outcome, Store, Write};
-use tenure_testkit::Scribe;
+use tenure_testkit::RecordFactory;
 
 async fn won(store: &RedisStore, write: Write) -> Version {
     match store.write(write).await.unwrap() {
@@ -28,24 +28,24 @@ async fn won(store: &RedisStore, write: Write) -> Version {
 async fn a_guarded_write_changes_nothing_after_the_loss() {
     for url in [url(), valkey_url()] {
         let namespace = unique("guard");
-        let (store, scribe) = (RedisStore::open(at(&url, &namespace)).await.unwrap(), Scribe::new());
+        let (store, factory) = (RedisStore::open(at(&url, &namespace)).await.unwrap(), RecordFactory::new());
         let key = Key::new("it's \"quoted\"\u{0}").unwrap();
         let name = format!("{namespace}-application");
         // Both halves of a fence count.
         let (fence, next) = (Fence(0x0102_0304_0506_0708), Fence(0x0102_0304_0506_0709));
         assert_eq!(store.guard(&key, fence).await.unwrap(), None, "before the tenure");
-        let first = scribe.held(fence.0);
-        let version = won(&store, scribe.absent(&key, first.clone())).await;
+        let first = factory.held(fence.0);
+        let version = won(&store, factory.absent(&key, first.clone())).await;
         let guard = store.guard(&key, fence).await.unwrap().expect("it stands");
         assert_eq!(store.guard(&key, Fence(fence.0 - 1)).await.unwrap(), None, "another's fence");
         assert!(store.set_guarded(&guard, &name, b"1").await.unwrap(), "while it is held");
         // A renewal changes the version, and nothing about the tenure.
-        let renewal = Record { nonce: scribe.nonce(), ..first };
-        let version = won(&store, scribe.unchanged(&key, version, renewal)).await;
+        let renewal = Record { nonce: factory.nonce(), ..first };
+        let version = won(&store, factory.unchanged(&key, version, renewal)).await;
         assert!(store.set_guarded(&guard, &name, b"2").await.unwrap(), "after a renewal");
-        let version = won(&store, scribe.unchanged(&key, version, scribe.vacant(fence.0))).await;
+        let version = won(&store, factory.unchanged(&key, version, factory.vacant(fence.0))).await;
         assert!(!store.set_guarded(&guard, &name, b"3").await.unwrap(), "after the release");
-        won(&store, scribe.unchanged(&key, version, scribe.held(next.0))).await;
+        won(&store, factory.unchanged(&key, version, factory.held(next.0))).await;
         assert!(!store.set_guarded(&guard, &name, b"4").await.unwrap(), "another's tenure");
         assert_eq!(cli(&url, &["GET", &name]), "2");
         for own in
@@ -60,17 +60,17 @@ async fn a_guarded_write_changes_nothing_after_the_loss() {
 #[tokio::test]
 async fn an_attached_lease_is_guarded_by_its_session_too() {
     let namespace = unique("guard");
-    let (store, scribe) = (RedisStore::open(at(&url(), &namespace)).await.unwrap(), Scribe::new());
+    let (store, factory) = (RedisStore::open(at(&url(), &namespace)).await.unwrap(), RecordFactory::new());
     let (session, key) = (Key::new("session/a").unwrap(), Key::new("k").unwrap());
-    let heartbeat = won(&store, scribe.absent(&session, scribe.held(3))).await;
-    let mut record = scribe.held(5);
+    let heartbeat = won(&store, factory.absent(&session, factory.held(3))).await;
+    let mut record = factory.held(5);
     record.tenure.as_mut().unwrap().attachment =
         Some(Attachment { session: session.clone(), fence: Fence(3) });
-    won(&store, scribe.absent(&key, record)).await;
+    won(&store, factory.absent(&key, record)).await;
     let guard = store.guard(&key, Fence(5)).await.unwrap().expect("it stands");
     let name = format!("{namespace}-application");
     assert!(store.set_guarded(&guard, &name, b"1").await.unwrap());
-    won(&store, scribe.unchanged(&session, heartbeat, scribe.held(4))).await;
+    won(&store, factory.unchanged(&session, heartbeat, factory.held(4))).await;
     assert!(!store.set_guarded(&guard, &name, b"2").await.unwrap(), "the session was fenced");
     assert_eq!(store.guard(&key, Fence(5)).await.unwrap(), None);
 }
@@ -78,9 +78,10 @@ async fn an_attached_lease_is_guarded_by_its_session_too() {
 #[tokio::test]
 async fn in_a_cluster_the_name_is_in_the_slot_of_the_namespace() {
     let namespace = unique("guard");
-    let (store, scribe) = (RedisStore::open(at(&cluster_url(), &namespace)).await.unwrap(), Scribe::new());
+    let (store, factory) =
+        (RedisStore::open(at(&cluster_url(), &namespace)).await.unwrap(), RecordFactory::new());
     let key = Key::new("k").unwrap();
-    won(&store, scribe.absent(&key, scribe.held(5))).await;
+    won(&store, factory.absent(&key, factory.held(5))).await;
     let guard = store.guard(&key, Fence(5)).await.unwrap().expect("it stands");
     let name = format!("{{{namespace}}}:application");
     assert!(store.set_guarded(&guard, &name, b"1").await.unwrap());
@@ -99,9 +100,9 @@ async fn a_user_may_set_what_its_operator_says_and_nothing_else() {
             words.split_whitespace().chain(more.split_whitespace()).chain([">hush"]).collect();
         server.cli(&words);
         let url = format!("redis://{name}:hush@127.0.0.1:{}", server.port);
-        let (store, scribe) = (RedisStore::open(at(&url, "jobs")).await.unwrap(), Scribe::new());
+        let (store, factory) = (RedisStore::open(at(&url, "jobs")).await.unwrap(), RecordFactory::new());
         let key = Key::new(name).unwrap();
-        won(&store, scribe.absent(&key, scribe.held(5))).await;
+        won(&store, factory.absent(&key, factory.held(5))).await;
         let guard = store.guard(&key, Fence(5)).await.unwrap().expect("it stands");
         let set = store.set_guarded(&guard, "mine", b"1").await;
         if may {

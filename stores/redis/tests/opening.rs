@@ -19,7 +19,7 @@ use tenure_core::op::Hint;
 use tenure_core::{Clock, ErrorKind, Fence, Key, StoreError};
 use tenure_redis::{RedisConfig, RedisStore, acl};
 use tenure_store::{Outcome, Store, StoreExt};
-use tenure_testkit::{RealClock, Scribe};
+use tenure_testkit::{RealClock, RecordFactory};
 
 /// The promise is 5 seconds; the machine may be busy.
 const SOON: Duration = Duration::from_secs(15);
@@ -66,8 +66,8 @@ async fn keys_of_others_and_a_newer_layout_are_left_alone() {
     let name = unique("others");
     let store = RedisStore::open(at(&url(), &name)).await.unwrap();
     cli(&url(), &["SET", &format!("tenure:{{{name}}}:index"), "theirs"]);
-    let (key, scribe) = (Key::new("a").unwrap(), Scribe::new());
-    let error = store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap_err();
+    let (key, factory) = (Key::new("a").unwrap(), RecordFactory::new());
+    let error = store.write(factory.if_vacant(&key, factory.held(5))).await.unwrap_err();
     says(&error, ErrorKind::Foreign, &["another program"]);
     assert_eq!(store.read(&key).await.unwrap(), None, "it was refused, and half of it was done");
 }
@@ -157,8 +157,8 @@ async fn a_replica_is_refused_and_beside_its_primary_passed_over() {
     );
     let both = format!("{},127.0.0.1:{}", replica.url(), primary.port);
     let store = RedisStore::open(at(&both, &name)).await.unwrap();
-    let (key, scribe) = (Key::new("a").unwrap(), Scribe::new());
-    assert!(matches!(store.write(scribe.if_vacant(&key, scribe.held(5))).await, Ok(Outcome::Won { .. })));
+    let (key, factory) = (Key::new("a").unwrap(), RecordFactory::new());
+    assert!(matches!(store.write(factory.if_vacant(&key, factory.held(5))).await, Ok(Outcome::Won { .. })));
     // They change places: the next call says so, and the one after it finds the new primary.
     crate::support::until("the replica has all", || {
         replica.cli(&["EXISTS", &format!("tenure:{{{name}}}:records")]) == "1"
@@ -166,9 +166,9 @@ async fn a_replica_is_refused_and_beside_its_primary_passed_over() {
     .await;
     replica.cli(&["REPLICAOF", "NO", "ONE"]);
     primary.cli(&["REPLICAOF", "127.0.0.1", &replica.port.to_string()]);
-    let error = store.write(scribe.if_vacant(&Key::new("b").unwrap(), scribe.held(5))).await.unwrap_err();
+    let error = store.write(factory.if_vacant(&Key::new("b").unwrap(), factory.held(5))).await.unwrap_err();
     says(&error, ErrorKind::Unavailable, &["read-only replica"]);
-    let written = store.write(scribe.if_vacant(&Key::new("b").unwrap(), scribe.held(5))).await;
+    let written = store.write(factory.if_vacant(&Key::new("b").unwrap(), factory.held(5))).await;
     assert!(matches!(written, Ok(Outcome::Won { .. })), "{written:?}");
     assert_eq!(store.list_all("").await.unwrap().len(), 2);
 }
@@ -204,8 +204,8 @@ async fn a_server_that_could_drop_leases_is_refused_unless_told_otherwise() {
     // It evicts only what has an expiry, which nothing of ours has.
     server.cli(&["CONFIG", "SET", "maxmemory-policy", "volatile-ttl"]);
     let store = RedisStore::open(config()).await.unwrap();
-    let (key, scribe) = (Key::new("a").unwrap(), Scribe::new());
-    store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap();
+    let (key, factory) = (Key::new("a").unwrap(), RecordFactory::new());
+    store.write(factory.if_vacant(&key, factory.held(5))).await.unwrap();
     for name in ["records", "index", "meta"] {
         assert_eq!(server.cli(&["TTL", &format!("tenure:{{jobs}}:{name}")]), "-1", "{name}");
     }
@@ -234,16 +234,16 @@ async fn a_server_that_could_drop_leases_is_refused_unless_told_otherwise() {
 async fn a_full_server_takes_no_writes_and_says_why() {
     let server = Server::start("--maxmemory 3mb --maxmemory-policy noeviction");
     let store = RedisStore::open(at(&server.url(), "jobs")).await.unwrap();
-    let (key, scribe) = (Key::new("a").unwrap(), Scribe::new());
-    let Outcome::Won { version, .. } = store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap()
+    let (key, factory) = (Key::new("a").unwrap(), RecordFactory::new());
+    let Outcome::Won { version, .. } = store.write(factory.if_vacant(&key, factory.held(5))).await.unwrap()
     else {
         panic!("nothing stood there")
     };
     server.cli(&["CONFIG", "SET", "maxmemory", "1"]);
-    let renewal = || scribe.unchanged(&key, version, scribe.held(5));
+    let renewal = || factory.unchanged(&key, version, factory.held(5));
     let error = store.write(renewal()).await.unwrap_err();
     says(&error, ErrorKind::Unavailable, &["memory is full", "raise maxmemory"]);
-    let error = store.write(scribe.if_vacant(&Key::new("b").unwrap(), scribe.held(5))).await.unwrap_err();
+    let error = store.write(factory.if_vacant(&Key::new("b").unwrap(), factory.held(5))).await.unwrap_err();
     says(&error, ErrorKind::Unavailable, &["memory is full"]);
     assert_eq!(store.read(&key).await.unwrap().unwrap().version, version);
     assert_eq!(store.list_all("").await.unwrap().len(), 1);
@@ -264,17 +264,17 @@ async fn a_user_with_too_few_rights_is_told_where_they_are_written() {
     // What the documentation grants, and no more.
     grant(&format!("{} >hush", acl("app", "jobs")));
     says(&refusal(login("app", "others")).await, ErrorKind::Invalid, &["tenure_redis::acl"]);
-    let (store, scribe) = (RedisStore::open(login("app", "jobs")).await.unwrap(), Scribe::new());
+    let (store, factory) = (RedisStore::open(login("app", "jobs")).await.unwrap(), RecordFactory::new());
     let mut changes = store.changed("").unwrap();
     crate::support::subscribed(&mut changes).await;
     let key = Key::new("a").unwrap();
-    let Outcome::Won { version, .. } = store.write(scribe.if_vacant(&key, scribe.vacant(5))).await.unwrap()
+    let Outcome::Won { version, .. } = store.write(factory.if_vacant(&key, factory.vacant(5))).await.unwrap()
     else {
         panic!("nothing stood there")
     };
     assert_eq!(crate::support::next(&mut changes).await, Hint::Written(key.clone(), version));
     let Outcome::Won { version, .. } =
-        store.write(scribe.unchanged(&key, version, scribe.held(6))).await.unwrap()
+        store.write(factory.unchanged(&key, version, factory.held(6))).await.unwrap()
     else {
         panic!("nobody else wrote")
     };
@@ -307,14 +307,14 @@ async fn a_user_with_too_few_rights_is_told_where_they_are_written() {
     says(&refusal(login("app", "jobs")).await, ErrorKind::Invalid, &["subscribe"]);
     assert!(RedisStore::open(login("app", "jobs").push(false)).await.is_ok());
     grant("ACL SETUSER app -publish");
-    let unheard = store.write(scribe.if_vacant(&Key::new("b").unwrap(), scribe.vacant(5))).await;
+    let unheard = store.write(factory.if_vacant(&Key::new("b").unwrap(), factory.vacant(5))).await;
     assert!(
         matches!(unheard, Ok(Outcome::Won { .. })),
         "a hint that can't be sent is missing, no more: {unheard:?}"
     );
     grant("DEL tenure:{jobs}:records");
     grant("ACL SETUSER app -hset");
-    let error = store.write(scribe.if_vacant(&key, scribe.held(9))).await.unwrap_err();
+    let error = store.write(factory.if_vacant(&key, factory.held(9))).await.unwrap_err();
     // It was there before.
     says(&error, ErrorKind::Unavailable, &["tenure_redis::acl"]);
     assert_eq!(store.list("", None, 10).await.unwrap(), [], "an index without a record shows nothing");
@@ -325,7 +325,7 @@ async fn a_user_with_too_few_rights_is_told_where_they_are_written() {
 async fn namespaces_do_not_mix() {
     let name = unique("mix");
     let places = [at(&url(), &name), at(&url(), &format!("{name}.b")), at(&format!("{}/1", url()), &name)];
-    let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
+    let (key, factory) = (Key::new("k").unwrap(), RecordFactory::new());
     let mut stores = Vec::new();
     for place in places {
         stores.push(RedisStore::open(place).await.unwrap());
@@ -334,7 +334,7 @@ async fn namespaces_do_not_mix() {
     crate::support::subscribed(&mut changes).await;
     let mut versions = Vec::new();
     for (store, fence) in stores.iter().zip(1..) {
-        match store.write(scribe.absent(&key, scribe.vacant(fence))).await.unwrap() {
+        match store.write(factory.absent(&key, factory.vacant(fence))).await.unwrap() {
             Outcome::Won { version, .. } => versions.push(version),
             Outcome::Lost(standing) => panic!("it stood there already: {standing:?}"),
         }
@@ -344,8 +344,8 @@ async fn namespaces_do_not_mix() {
         assert_eq!(store.list_all("").await.unwrap().len(), 1);
     }
     // What is told of the others is not told here.
-    let last = scribe.vacant(9);
-    stores[0].write(scribe.unchanged(&key, versions[0], last.clone())).await.unwrap();
+    let last = factory.vacant(9);
+    stores[0].write(factory.unchanged(&key, versions[0], last.clone())).await.unwrap();
     for version in [versions[0], last.version()] {
         assert_eq!(crate::support::next(&mut changes).await, Hint::Written(key.clone(), version));
     }
@@ -356,7 +356,7 @@ async fn namespaces_do_not_mix() {
 async fn what_is_evicted_takes_no_fence_back() {
     let server = Server::start("--maxmemory-policy allkeys-random");
     let store = RedisStore::open(at(&server.url(), "jobs").accept_eviction(true)).await.unwrap();
-    let (key, scribe, clock) = (Key::new("k").unwrap(), Scribe::new(), RealClock::new());
+    let (key, factory, clock) = (Key::new("k").unwrap(), RecordFactory::new(), RealClock::new());
     let floor = || Fence::floor(clock.now().wall).0;
     let won = async |write| match store.write(write).await.unwrap() {
         Outcome::Won { version, fence } => (version, fence),
@@ -365,11 +365,11 @@ async fn what_is_evicted_takes_no_fence_back() {
     let mut highest = Fence(0);
     for round in 0..3 {
         // A fence of its own for each of some holders, so that it is ahead of where the first began.
-        let (mut version, mut fence) = won(scribe.if_vacant(&key, scribe.held(floor()))).await;
+        let (mut version, mut fence) = won(factory.if_vacant(&key, factory.held(floor()))).await;
         assert!(fence > highest, "round {round}: {fence} after {highest}");
         for _ in 0..5 {
-            won(scribe.unchanged(&key, version, scribe.vacant(fence.0))).await;
-            (version, fence) = won(scribe.if_vacant(&key, scribe.held(floor()))).await;
+            won(factory.unchanged(&key, version, factory.vacant(fence.0))).await;
+            (version, fence) = won(factory.if_vacant(&key, factory.held(floor()))).await;
         }
         highest = fence;
         // What another program writes takes the memory, until the server drops what is ours.
@@ -391,7 +391,7 @@ async fn what_is_evicted_takes_no_fence_back() {
         );
         server.cli(&["CONFIG", "SET", "maxmemory", "0"]);
         assert_eq!(store.read(&key).await.unwrap(), None, "it is lost");
-        let renewal = store.write(scribe.unchanged(&key, version, scribe.held(fence.0))).await.unwrap();
+        let renewal = store.write(factory.unchanged(&key, version, factory.held(fence.0))).await.unwrap();
         assert!(matches!(renewal, Outcome::Lost(None)), "{renewal:?}");
     }
 }

@@ -20,7 +20,7 @@ use std::time::Duration;
 use tenure_core::{ErrorKind, Fence, Key, Record};
 use tenure_redis::RedisStore;
 use tenure_store::{Outcome, Store};
-use tenure_testkit::Scribe;
+use tenure_testkit::RecordFactory;
 
 async fn replica_of(port: u16) -> Server {
     let replica = Server::start(&format!("--replicaof 127.0.0.1 {port} --repl-diskless-load on-empty-db"));
@@ -46,10 +46,10 @@ async fn a_write_counts_only_once_the_replicas_have_it_if_that_is_asked_for() {
     let config = || at(&primary.url(), "jobs").timeout(Duration::from_millis(2000));
     let (hasty, careful) =
         (RedisStore::open(config()).await.unwrap(), RedisStore::open(config().wait(1)).await.unwrap());
-    let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
+    let (key, factory) = (Key::new("k").unwrap(), RecordFactory::new());
     // There is no replica yet.
-    let record = scribe.held(5);
-    let error = careful.write(scribe.absent(&key, record.clone())).await.unwrap_err();
+    let record = factory.held(5);
+    let error = careful.write(factory.absent(&key, record.clone())).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
     assert!(error.to_string().contains("0 replicas have confirmed"), "{error}");
     // It stands; but whoever could take it for done is not told.
@@ -57,12 +57,12 @@ async fn a_write_counts_only_once_the_replicas_have_it_if_that_is_asked_for() {
     let error = careful.read(&key).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     // A refusal would show it, too.
-    let error = careful.write(scribe.absent(&key, scribe.held(5))).await.unwrap_err();
+    let error = careful.write(factory.absent(&key, factory.held(5))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     let replica = replica_of(primary.port).await;
     until("the replica is known", || primary.cli(&["INFO", "replication"]).contains("state=online")).await;
     assert_eq!(confirmed(&careful, &key).await, record);
-    let renewed = careful.write(scribe.unchanged(&key, record.version(), scribe.held(6))).await.unwrap();
+    let renewed = careful.write(factory.unchanged(&key, record.version(), factory.held(6))).await.unwrap();
     let Outcome::Won { version, .. } = renewed else { panic!("{renewed:?}") };
     let inspected = careful.inspect().await;
     let hazards: Vec<&str> = inspected.hazards().collect();
@@ -80,7 +80,7 @@ async fn a_write_counts_only_once_the_replicas_have_it_if_that_is_asked_for() {
     primary.cli(&["CONFIG", "SET", "appendfsync", "everysec"]);
     // One that hangs confirms nothing.
     replica.signal("-STOP");
-    let error = careful.write(scribe.unchanged(&key, version, scribe.held(7))).await.unwrap_err();
+    let error = careful.write(factory.unchanged(&key, version, factory.held(7))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
     assert_eq!(careful.list("", None, 10).await.unwrap_err().kind(), ErrorKind::Unavailable);
     replica.signal("-CONT");
@@ -88,7 +88,7 @@ async fn a_write_counts_only_once_the_replicas_have_it_if_that_is_asked_for() {
     assert_eq!(seventh.fence, Fence(7));
     // Whoever did not wait for so long knows no more.
     replica.signal("-STOP");
-    let (store, eighth) = (careful.clone(), scribe.unchanged(&key, seventh.version(), scribe.held(8)));
+    let (store, eighth) = (careful.clone(), factory.unchanged(&key, seventh.version(), factory.held(8)));
     let impatient = tokio::spawn(async move { store.write(eighth).await });
     while hasty.read(&key).await.unwrap().unwrap().record.fence != Fence(8) {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -108,28 +108,28 @@ async fn a_write_that_was_given_up_and_arrives_late_is_shown_once_the_replicas_h
     let config = |url: &str| at(url, "jobs").timeout(Duration::from_millis(2000)).push(false);
     let careful = RedisStore::open(config(&proxy.url()).wait(1)).await.unwrap();
     let network = RedisStore::open(config(&primary.url())).await.unwrap();
-    let (key, other, scribe) = (Key::new("k").unwrap(), Key::new("other").unwrap(), Scribe::new());
-    at_last(async || careful.write(scribe.absent(&other, scribe.held(5))).await).await;
+    let (key, other, factory) = (Key::new("k").unwrap(), Key::new("other").unwrap(), RecordFactory::new());
+    at_last(async || careful.write(factory.absent(&other, factory.held(5))).await).await;
     proxy.stall();
-    let record = scribe.held(5);
-    let written = careful.write(scribe.absent(&key, record.clone()));
+    let record = factory.held(5);
+    let written = careful.write(factory.absent(&key, record.clone()));
     assert!(tokio::time::timeout(Duration::from_millis(50), written).await.is_err());
     proxy.pass();
     assert_eq!(at_last(async || careful.read(&key).await).await, None);
     // It arrives while the replica confirms nothing.
     replica.signal("-STOP");
-    network.write(scribe.absent(&key, record.clone())).await.unwrap();
+    network.write(factory.absent(&key, record.clone())).await.unwrap();
     let error = careful.read(&key).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     // A refusal would show it, too.
-    let error = careful.write(scribe.absent(&key, scribe.held(5))).await.unwrap_err();
+    let error = careful.write(factory.absent(&key, factory.held(5))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     // Nor does one that goes with a write that is done. The first one goes by itself.
     let [first, second] = ["first", "second"].map(|name| Key::new(name).unwrap());
     let (_by_itself, done, refused) = tokio::join!(
-        careful.write(scribe.absent(&first, scribe.held(5))),
-        careful.write(scribe.absent(&second, scribe.held(5))),
-        careful.write(scribe.absent(&key, scribe.held(5))),
+        careful.write(factory.absent(&first, factory.held(5))),
+        careful.write(factory.absent(&second, factory.held(5))),
+        careful.write(factory.absent(&key, factory.held(5))),
     );
     assert_eq!(done.unwrap_err().kind(), ErrorKind::Unknown);
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Unavailable);
@@ -156,12 +156,12 @@ async fn a_write_in_doubt_is_confirmed_in_a_cluster_only_by_those_who_have_it() 
     let proxy = Proxy::before(primary.port).await;
     let config = at(&proxy.url(), "jobs").timeout(Duration::from_millis(2000)).push(false).wait(1);
     let store = RedisStore::open(config).await.unwrap();
-    let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
-    let first = at_last(async || store.write(scribe.if_vacant(&key, scribe.held(5))).await).await;
+    let (key, factory) = (Key::new("k").unwrap(), RecordFactory::new());
+    let first = at_last(async || store.write(factory.if_vacant(&key, factory.held(5))).await).await;
     let Outcome::Won { version, .. } = first else { panic!("{first:?}") };
     replica.signal("-STOP");
     proxy.cut();
-    let error = store.write(scribe.unchanged(&key, version, scribe.held(6))).await.unwrap_err();
+    let error = store.write(factory.unchanged(&key, version, factory.held(6))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
     proxy.pass();
     let error = store.read(&key).await.unwrap_err();
@@ -180,11 +180,11 @@ async fn s2_fences_grow_whatever_the_server_s_language_makes_of_letters() {
     let compared = server.cli(&["EVAL", "return {'a' < '0', '0' < 'a'}", "0"]);
     assert!(compared.starts_with('1'), "the language is not used: {compared}");
     let store = RedisStore::open(at(&server.url(), "jobs").push(false)).await.unwrap();
-    let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
+    let (key, factory) = (Key::new("k").unwrap(), RecordFactory::new());
     for (last, floor) in [(0xa0, 0x9f), (0x9f, 0xa0), (0xff, 0xff), (0x1_0000_000a, 0x1_0000_0009)] {
         let key = Key::new(format!("{key}{last}")).unwrap();
-        store.write(scribe.absent(&key, scribe.vacant(last))).await.unwrap();
-        let written = store.write(scribe.if_vacant(&key, scribe.held(floor))).await.unwrap();
+        store.write(factory.absent(&key, factory.vacant(last))).await.unwrap();
+        let written = store.write(factory.if_vacant(&key, factory.held(floor))).await.unwrap();
         let Outcome::Won { fence, .. } = written else { panic!("{written:?}") };
         assert_eq!(fence, Fence(floor.max(last + 1)), "after {last}");
         assert_eq!(store.read(&key).await.unwrap().unwrap().record.fence, fence);
@@ -243,11 +243,11 @@ async fn a_write_is_confirmed_where_it_was_made_and_not_where_calls_go_by_then()
     let both = format!("{},127.0.0.1:{}", primary.url(), next.port);
     let config = at(&both, "jobs").timeout(Duration::from_secs(4)).push(false).wait(1);
     let store = RedisStore::open(config).await.unwrap();
-    let (scribe, key, other) = (Scribe::new(), Key::new("k").unwrap(), Key::new("other").unwrap());
+    let (factory, key, other) = (RecordFactory::new(), Key::new("k").unwrap(), Key::new("other").unwrap());
     // It has the script from then on.
-    at_last(async || store.write(scribe.absent(&other, scribe.held(5))).await).await;
+    at_last(async || store.write(factory.absent(&other, factory.held(5))).await).await;
     primary.signal("-STOP");
-    let mut written = Box::pin(store.write(scribe.absent(&key, scribe.held(5))));
+    let mut written = Box::pin(store.write(factory.absent(&key, factory.held(5))));
     assert!(tokio::time::timeout(Duration::from_millis(50), &mut written).await.is_err());
     // Who has less patience gives the connection up.
     assert!(tokio::time::timeout(Duration::from_millis(50), store.read(&key)).await.is_err());
@@ -268,27 +268,27 @@ async fn a_failover_loses_leases_but_fences_grow() {
     let replica = replica_of(proxy.port).await;
     let both = format!("{},127.0.0.1:{}", primary.url(), replica.port);
     let store = RedisStore::open(at(&both, "jobs").push(false)).await.unwrap();
-    let (old, lost, scribe) = (Key::new("old").unwrap(), Key::new("lost").unwrap(), Scribe::new());
+    let (old, lost, factory) = (Key::new("old").unwrap(), Key::new("lost").unwrap(), RecordFactory::new());
     let clock = 1_700_000_000_000;
-    store.write(scribe.absent(&old, scribe.vacant(clock))).await.unwrap();
+    store.write(factory.absent(&old, factory.vacant(clock))).await.unwrap();
     until("it is replicated", || replica.cli(&["HLEN", "tenure:{jobs}:records"]) == "1").await;
     proxy.stall();
-    let before = store.write(scribe.if_vacant(&old, scribe.held(clock + 10))).await.unwrap();
+    let before = store.write(factory.if_vacant(&old, factory.held(clock + 10))).await.unwrap();
     let Outcome::Won { fence: first, .. } = before else { panic!("{before:?}") };
     assert!(matches!(
-        store.write(scribe.absent(&lost, scribe.held(clock + 10))).await.unwrap(),
+        store.write(factory.absent(&lost, factory.held(clock + 10))).await.unwrap(),
         Outcome::Won { .. }
     ));
     primary.kill();
     replica.cli(&["REPLICAOF", "NO", "ONE"]);
     // Seconds later, by sane clocks.
-    let mut again = store.write(scribe.if_vacant(&old, scribe.held(clock + 2_000))).await;
+    let mut again = store.write(factory.if_vacant(&old, factory.held(clock + 2_000))).await;
     for _ in 0..100 {
         if again.is_ok() {
             break;
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
-        again = store.write(scribe.if_vacant(&old, scribe.held(clock + 2_000))).await;
+        again = store.write(factory.if_vacant(&old, factory.held(clock + 2_000))).await;
     }
     let Ok(Outcome::Won { fence: second, .. }) = again else { panic!("the lease was not lost: {again:?}") };
     assert!(second > first, "{second} after {first}");
@@ -302,12 +302,12 @@ async fn a_primary_that_takes_no_writes_is_left_for_one_that_does() {
     let proxy = Proxy::before(primary.port).await;
     let replica = replica_of(primary.port).await;
     let [alone, both] = [proxy.url(), format!("{},127.0.0.1:{}", proxy.url(), replica.port)];
-    let (scribe, key) = (Scribe::new(), Key::new("k").unwrap());
+    let (factory, key) = (RecordFactory::new(), Key::new("k").unwrap());
     let stores = [
         RedisStore::open(at(&alone, "jobs").push(false)).await.unwrap(),
         RedisStore::open(at(&both, "jobs").push(false)).await.unwrap(),
     ];
-    let written = stores[0].write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap();
+    let written = stores[0].write(factory.if_vacant(&key, factory.held(5))).await.unwrap();
     let Outcome::Won { version, .. } = written else { panic!("{written:?}") };
     until("it is replicated", || replica.cli(&["HLEN", "tenure:{jobs}:records"]) == "1").await;
     primary.cli(&["CONFIG", "SET", "min-replicas-to-write", "2"]);
@@ -315,21 +315,22 @@ async fn a_primary_that_takes_no_writes_is_left_for_one_that_does() {
     for (store, most) in stores.iter().zip([0, 50]) {
         let before = proxy.connections();
         for _ in 0..100 {
-            let error = store.write(scribe.unchanged(&key, version, scribe.held(6))).await.unwrap_err();
+            let error = store.write(factory.unchanged(&key, version, factory.held(6))).await.unwrap_err();
             assert!(error.is_passing() && error.to_string().contains("NOREPLICAS"), "{error}");
         }
         assert!(proxy.connections() - before <= most, "it is looked for again and again");
     }
     replica.cli(&["REPLICAOF", "NO", "ONE"]);
     let store = &stores[1];
-    let renewed = at_last(async || store.write(scribe.unchanged(&key, version, scribe.held(6))).await).await;
+    let renewed =
+        at_last(async || store.write(factory.unchanged(&key, version, factory.held(6))).await).await;
     assert!(matches!(renewed, Outcome::Won { .. }), "{renewed:?}");
     // Whoever comes finds it, whichever of them answers first.
     for round in 0..10 {
         let both = format!("{},127.0.0.1:{}", primary.url(), replica.port);
         let store = RedisStore::open(at(&both, "jobs").push(false)).await.unwrap();
         let key = Key::new(format!("k{round}")).unwrap();
-        let written = at_last(async || store.write(scribe.if_vacant(&key, scribe.held(5))).await).await;
+        let written = at_last(async || store.write(factory.if_vacant(&key, factory.held(5))).await).await;
         assert!(matches!(written, Outcome::Won { .. }), "{written:?}");
     }
 }
@@ -345,8 +346,9 @@ async fn a_failover_by_a_sentinel_is_followed() {
     assert!(error.to_string().contains("name the Redis servers that it watches"), "{error}");
     let both = format!("{},127.0.0.1:{}", primary.url(), replica.port);
     let store = RedisStore::open(at(&both, "jobs")).await.unwrap();
-    let (key, scribe) = (Key::new("k").unwrap(), Scribe::new());
-    let Outcome::Won { version, fence } = store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap()
+    let (key, factory) = (Key::new("k").unwrap(), RecordFactory::new());
+    let Outcome::Won { version, fence } =
+        store.write(factory.if_vacant(&key, factory.held(5))).await.unwrap()
     else {
         panic!("nothing stood there")
     };
@@ -357,10 +359,11 @@ async fn a_failover_by_a_sentinel_is_followed() {
     .await;
     primary.kill();
     // Until the sentinel has decided, both are of no use.
-    let renewed = at_last(async || store.write(scribe.unchanged(&key, version, scribe.held(5))).await).await;
+    let renewed =
+        at_last(async || store.write(factory.unchanged(&key, version, factory.held(5))).await).await;
     let Outcome::Won { version, .. } = renewed else { panic!("what was replicated is gone: {renewed:?}") };
-    let released = store.write(scribe.unchanged(&key, version, scribe.vacant(fence.0))).await.unwrap();
+    let released = store.write(factory.unchanged(&key, version, factory.vacant(fence.0))).await.unwrap();
     assert!(matches!(released, Outcome::Won { .. }));
-    let taken = store.write(scribe.if_vacant(&key, scribe.held(1))).await.unwrap();
+    let taken = store.write(factory.if_vacant(&key, factory.held(1))).await.unwrap();
     assert!(matches!(taken, Outcome::Won { fence: next, .. } if next > fence), "{taken:?}");
 }

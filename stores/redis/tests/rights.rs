@@ -15,7 +15,7 @@ use std::time::Duration;
 use tenure_core::{ErrorKind, Key, StoreError};
 use tenure_redis::{RedisStore, acl};
 use tenure_store::{Outcome, Store};
-use tenure_testkit::{Scribe, hinted};
+use tenure_testkit::{RecordFactory, hinted};
 
 fn key(name: &str) -> Key {
     Key::new(name).unwrap()
@@ -88,8 +88,8 @@ async fn a_failover_to_a_server_that_refuses_this_user_is_outlasted() {
     let both = format!("redis://app:hush@127.0.0.1:{},127.0.0.1:{}", primary.port, replica.port);
     let config = at(&both, "jobs").push(false).timeout(Duration::from_secs(1));
     let store = RedisStore::open(config).await.unwrap();
-    let (key, scribe) = (key("k"), Scribe::new());
-    let written = store.write(scribe.if_vacant(&key, scribe.held(5))).await.unwrap();
+    let (key, factory) = (key("k"), RecordFactory::new());
+    let written = store.write(factory.if_vacant(&key, factory.held(5))).await.unwrap();
     let Outcome::Won { version, .. } = written else { panic!("{written:?}") };
     until("it is replicated", || replica.cli(&["HLEN", "tenure:{jobs}:records"]) == "1").await;
     // Whether the old one is silent or gone, what the new one says is told.
@@ -105,7 +105,8 @@ async fn a_failover_to_a_server_that_refuses_this_user_is_outlasted() {
     replica.cli(&["ACL", "SETUSER", "app", "on", ">hush", "+ping", "+info", "+select"]);
     says(&told(&store, "NOPERM").await, ErrorKind::Unavailable, &["grant", "tenure_redis::acl"]);
     replica.cli(&words);
-    let renewed = at_last(async || store.write(scribe.unchanged(&key, version, scribe.held(6))).await).await;
+    let renewed =
+        at_last(async || store.write(factory.unchanged(&key, version, factory.held(6))).await).await;
     assert!(matches!(renewed, Outcome::Won { .. }), "{renewed:?}");
     // That it may evict is no more the caller's mistake than that.
     replica.cli(&["CONFIG", "SET", "maxmemory", "1gb"]);
@@ -122,20 +123,20 @@ async fn a_right_that_is_taken_away_is_outlasted_and_one_that_was_never_there_is
     let url = format!("redis://app:hush@127.0.0.1:{}", server.port);
     let store = RedisStore::open(at(&url, "jobs")).await.unwrap();
     change("ACL SETUSER app -hset");
-    let (key, scribe) = (key("k"), Scribe::new());
-    let write = async || store.write(scribe.if_vacant(&key, scribe.held(5))).await;
+    let (key, factory) = (key("k"), RecordFactory::new());
+    let write = async || store.write(factory.if_vacant(&key, factory.held(5))).await;
     says(&write().await.unwrap_err(), ErrorKind::Invalid, &["tenure_redis::acl"]);
     // That somebody else has a key takes no right to write, so it proves none.
     let other = RedisStore::open(at(&format!("redis://127.0.0.1:{}", server.port), "jobs")).await.unwrap();
     let theirs = Key::new("theirs").unwrap();
-    other.write(scribe.if_vacant(&theirs, scribe.held(5))).await.unwrap();
-    let lost = store.write(scribe.if_vacant(&theirs, scribe.held(5))).await.unwrap();
+    other.write(factory.if_vacant(&theirs, factory.held(5))).await.unwrap();
+    let lost = store.write(factory.if_vacant(&theirs, factory.held(5))).await.unwrap();
     assert!(matches!(lost, Outcome::Lost(_)), "{lost:?}");
     says(&write().await.unwrap_err(), ErrorKind::Invalid, &["tenure_redis::acl"]);
     change("ACL SETUSER app +hset");
     let Outcome::Won { version, .. } = write().await.unwrap() else { panic!("nothing stood there") };
     change("ACL SETUSER app -evalsha -eval");
-    let renewal = async || store.write(scribe.unchanged(&key, version, scribe.held(6))).await;
+    let renewal = async || store.write(factory.unchanged(&key, version, factory.held(6))).await;
     says(&renewal().await.unwrap_err(), ErrorKind::Unavailable, &["tenure_redis::acl"]);
     change("ACL SETUSER app +evalsha +eval");
     assert!(matches!(renewal().await.unwrap(), Outcome::Won { .. }));

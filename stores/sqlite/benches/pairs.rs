@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use tenure_core::{Key, Nonce, Record};
 use tenure_sqlite::{SqliteConfig, SqliteStore};
 use tenure_store::{Outcome, Store, Write};
-use tenure_testkit::Scribe;
+use tenure_testkit::RecordFactory;
 
 const ROLE: &str = "TENURE_BENCH_ROLE";
 /// About what a row of a lease has, columns and record together.
@@ -214,9 +214,9 @@ async fn tenure(file: &Path, name: &str, tasks: u32, span: Duration) -> Tally {
         .map(|task| {
             let (store, key) = (store.clone(), Key::new(format!("{name}/{task}")).unwrap());
             tokio::spawn(async move {
-                let (mut tally, scribe) = (Tally::default(), Scribe::new());
+                let (mut tally, factory) = (Tally::default(), RecordFactory::new());
                 while start.elapsed() < span {
-                    pair(&store, &scribe, &key, &mut tally).await;
+                    pair(&store, &factory, &key, &mut tally).await;
                 }
                 tally
             })
@@ -229,16 +229,16 @@ async fn tenure(file: &Path, name: &str, tasks: u32, span: Duration) -> Tally {
     all
 }
 
-async fn pair(store: &SqliteStore, scribe: &Scribe, key: &Key, tally: &mut Tally) {
+async fn pair(store: &SqliteStore, factory: &RecordFactory, key: &Key, tally: &mut Tally) {
     // Spread, since a version is made of the nonce's high half and the fence, and processes' numbers are as small as fences.
     let process = u64::from(std::process::id()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let sign =
         |record: Record| Record { nonce: Nonce(record.nonce.0 ^ (u128::from(process) << 64)), ..record };
     let start = Instant::now();
-    let (version, fence) = won(store, scribe.if_vacant(key, sign(scribe.held(1)))).await;
+    let (version, fence) = won(store, factory.if_vacant(key, sign(factory.held(1)))).await;
     tally.count(start);
     let start = Instant::now();
-    won(store, scribe.unchanged(key, version, sign(scribe.vacant(fence)))).await;
+    won(store, factory.unchanged(key, version, sign(factory.vacant(fence)))).await;
     tally.count(start);
 }
 

@@ -17,7 +17,7 @@ use tenure_core::op::Outcome;
 use tenure_core::{Attachment, ErrorKind, Fence, Metadata, Record, Value};
 use tenure_sqlite::{BootClock, BootTime, SqliteConfig, SqliteStore};
 use tenure_store::{Store, StoreExt};
-use tenure_testkit::Scribe;
+use tenure_testkit::RecordFactory;
 
 #[tokio::test]
 async fn a_full_disk_loses_nothing_and_passes() {
@@ -26,17 +26,17 @@ async fn a_full_disk_loses_nothing_and_passes() {
     }
     let disk = SmallDisk::mount("size=1m");
     let path = disk.path("leases.db");
-    let (store, scribe) = (open(&path), Scribe::new());
-    let kept = scribe.held(1);
-    assert!(wins(&store, scribe.absent(&key("kept"), kept.clone())).await);
+    let (store, factory) = (open(&path), RecordFactory::new());
+    let kept = factory.held(1);
+    assert!(wins(&store, factory.absent(&key("kept"), kept.clone())).await);
     disk.fill();
     let fat: Metadata = [("fat".to_owned(), Value::Bytes(vec![1; 3000]))].into();
     let mut written = Vec::new();
     let mut refused = 0;
     for n in 0..1000 {
         let name = key(&format!("n/{n:04}"));
-        let record = Record { metadata: fat.clone(), ..scribe.held(n) };
-        match store.write(scribe.absent(&name, record)).await {
+        let record = Record { metadata: fat.clone(), ..factory.held(n) };
+        match store.write(factory.absent(&name, record)).await {
             Ok(Outcome::Won { .. }) => written.push(name),
             Ok(lost) => panic!("{lost:?}"),
             Err(error) => {
@@ -56,7 +56,7 @@ async fn a_full_disk_loses_nothing_and_passes() {
     let listed: Vec<_> = store.list_all("n/").await.unwrap().into_iter().map(|listed| listed.key).collect();
     assert_eq!(listed, written);
     disk.free();
-    assert!(wins(&store, scribe.absent(&key("after"), scribe.held(1))).await);
+    assert!(wins(&store, factory.absent(&key("after"), factory.held(1))).await);
     let hand = rusqlite::Connection::open(&path).unwrap();
     let verdict: String = hand.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(verdict, "ok");
@@ -67,15 +67,15 @@ async fn a_writer_that_never_ends_is_reported_as_busy() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("leases.db");
     let config = SqliteConfig::new(&path).busy_timeout(Duration::from_millis(40));
-    let (store, scribe) = (SqliteStore::open(config).unwrap(), Scribe::new());
+    let (store, factory) = (SqliteStore::open(config).unwrap(), RecordFactory::new());
     let other = rusqlite::Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let error = store.write(scribe.absent(&key("a"), scribe.held(1))).await.unwrap_err();
+    let error = store.write(factory.absent(&key("a"), factory.held(1))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
     assert!(error.to_string().contains("busy") && error.to_string().contains("leases.db"), "{error}");
     assert_eq!(store.read(&key("a")).await.unwrap(), None, "reads don't wait for writers");
     other.execute_batch("COMMIT").unwrap();
-    assert!(wins(&store, scribe.absent(&key("a"), scribe.held(1))).await);
+    assert!(wins(&store, factory.absent(&key("a"), factory.held(1))).await);
 }
 
 #[tokio::test]
@@ -83,11 +83,11 @@ async fn a_side_lock_that_is_never_given_back_costs_fairness_only() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("leases.db");
     let config = SqliteConfig::new(&path).busy_timeout(Duration::from_millis(40));
-    let (store, scribe) = (SqliteStore::open(config).unwrap(), Scribe::new());
+    let (store, factory) = (SqliteStore::open(config).unwrap(), RecordFactory::new());
     let side = std::fs::File::options().write(true).open(directory.path().join("leases.db-lock")).unwrap();
     side.lock().unwrap();
     for n in 0..20 {
-        assert!(wins(&store, scribe.absent(&key(&n.to_string()), scribe.held(1))).await);
+        assert!(wins(&store, factory.absent(&key(&n.to_string()), factory.held(1))).await);
     }
 }
 
@@ -95,14 +95,14 @@ async fn a_side_lock_that_is_never_given_back_costs_fairness_only() {
 async fn a_file_that_is_removed_or_replaced_is_not_written_any_more() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("leases.db");
-    let (store, scribe) = (open(&path), Scribe::new());
-    assert!(wins(&store, scribe.absent(&key("a"), scribe.held(1))).await);
+    let (store, factory) = (open(&path), RecordFactory::new());
+    assert!(wins(&store, factory.absent(&key("a"), factory.held(1))).await);
     for suffix in ["", "-wal", "-shm", "-lock"] {
         std::fs::remove_file(directory.path().join(format!("leases.db{suffix}"))).unwrap();
     }
     for round in ["removed", "replaced"] {
         let answers = [
-            store.write(scribe.absent(&key("b"), scribe.held(1))).await.map(drop),
+            store.write(factory.absent(&key("b"), factory.held(1))).await.map(drop),
             store.read(&key("a")).await.map(drop),
             store.list("", None, 1).await.map(drop),
         ];
@@ -119,7 +119,7 @@ async fn a_file_that_is_removed_or_replaced_is_not_written_any_more() {
 async fn rows_changed_by_hand_are_foreign_and_never_written_over() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("leases.db");
-    let (store, scribe) = (open(&path), Scribe::new());
+    let (store, factory) = (open(&path), RecordFactory::new());
     let hand = rusqlite::Connection::open(&path).unwrap();
     let changes = [
         "fence = fence - 1",
@@ -136,14 +136,14 @@ async fn rows_changed_by_hand_are_foreign_and_never_written_over() {
     ];
     for change in changes {
         let name = key(change);
-        assert!(wins(&store, scribe.absent(&name, scribe.held(5))).await);
+        assert!(wins(&store, factory.absent(&name, factory.held(5))).await);
         let changed =
             hand.execute(&format!("UPDATE tenure_record SET {change} WHERE key = ?1"), [change]).unwrap();
         assert_eq!(changed, 1);
         let error = store.read(&name).await.expect_err(change);
         assert_eq!(error.kind(), ErrorKind::Foreign, "{change}: {error}");
         assert!(error.to_string().contains(change), "the key is not named: {error}");
-        for write in [scribe.absent(&name, scribe.held(9)), scribe.if_vacant(&name, scribe.held(9))] {
+        for write in [factory.absent(&name, factory.held(9)), factory.if_vacant(&name, factory.held(9))] {
             assert_eq!(store.write(write).await.expect_err(change).kind(), ErrorKind::Foreign);
         }
     }
@@ -156,8 +156,8 @@ async fn rows_changed_by_hand_are_foreign_and_never_written_over() {
 async fn a_row_whose_key_is_no_key_is_reported_and_most_are_impossible() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("leases.db");
-    let (store, scribe) = (open(&path), Scribe::new());
-    assert!(wins(&store, scribe.absent(&key("b"), scribe.held(5))).await);
+    let (store, factory) = (open(&path), RecordFactory::new());
+    assert!(wins(&store, factory.absent(&key("b"), factory.held(5))).await);
     let hand = rusqlite::Connection::open(&path).unwrap();
     for impossible in ["''", "NULL", "x'61'", "hex(zeroblob(257))"] {
         let error = hand.execute_batch(&format!("UPDATE tenure_record SET key = {impossible}")).unwrap_err();
@@ -177,13 +177,13 @@ async fn a_row_whose_key_is_no_key_is_reported_and_most_are_impossible() {
 async fn a_copy_puts_back_the_row_of_a_key_with_a_nul_and_no_other() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("leases.db");
-    let (store, scribe) = (open(&path), Scribe::new());
-    let mut attached = scribe.held(5);
+    let (store, factory) = (open(&path), RecordFactory::new());
+    let mut attached = factory.held(5);
     let session = key("s'\0");
     attached.tenure.as_mut().unwrap().attachment = Some(Attachment { session, fence: Fence(1) });
     let (long, short) = (key("a'\0b"), key("a'"));
-    assert!(wins(&store, scribe.absent(&long, attached.clone())).await);
-    assert!(wins(&store, scribe.absent(&short, scribe.held(7))).await);
+    assert!(wins(&store, factory.absent(&long, attached.clone())).await);
+    assert!(wins(&store, factory.absent(&short, factory.held(7))).await);
     let image = store.image(&long).await.unwrap().unwrap();
     assert!(store.mend(&long, &image, None).await.unwrap());
     let kept = store.read(&short).await.unwrap().unwrap().version;
@@ -196,7 +196,7 @@ async fn a_copy_puts_back_the_row_of_a_key_with_a_nul_and_no_other() {
 async fn values_of_any_length_stay_where_they_are() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("leases.db");
-    let (store, scribe) = (open(&path), Scribe::new());
+    let (store, factory) = (open(&path), RecordFactory::new());
     let hand = rusqlite::Connection::open(&path).unwrap();
     // A record of this size is read, and judged by its bytes.
     const READ: usize = tenure_store::codec::MAX_BYTES;
@@ -211,7 +211,7 @@ async fn values_of_any_length_stay_where_they_are() {
     .enumerate()
     {
         let key = key(&format!("k{n}"));
-        assert!(wins(&store, scribe.absent(&key, scribe.held(5))).await);
+        assert!(wins(&store, factory.absent(&key, factory.held(5))).await);
         let sql = format!("UPDATE tenure_record SET {column} = {value} WHERE key = '{key}'");
         hand.execute_batch(&sql).unwrap();
         let error = store.read(&key).await.unwrap_err();
@@ -232,7 +232,7 @@ async fn values_of_any_length_stay_where_they_are() {
 async fn a_trigger_that_refuses_one_key_does_not_fail_the_others() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("leases.db");
-    let (store, scribe) = (open(&path), Arc::new(Scribe::new()));
+    let (store, factory) = (open(&path), Arc::new(RecordFactory::new()));
     let hand = rusqlite::Connection::open(&path).unwrap();
     hand.execute_batch(
         "CREATE TRIGGER mine BEFORE INSERT ON tenure_record WHEN new.key = 'cursed'
@@ -244,7 +244,7 @@ async fn a_trigger_that_refuses_one_key_does_not_fail_the_others() {
     let names = ["a", "cursed", "b"];
     let writes: Vec<_> = names
         .map(|name| {
-            let (store, write) = (store.clone(), scribe.absent(&key(name), scribe.held(1)));
+            let (store, write) = (store.clone(), factory.absent(&key(name), factory.held(1)));
             tokio::spawn(async move { store.write(write).await })
         })
         .into();
@@ -262,8 +262,8 @@ async fn a_trigger_that_refuses_one_key_does_not_fail_the_others() {
 async fn a_trigger_that_has_a_write_do_nothing_gives_nobody_a_key() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("leases.db");
-    let (store, scribe) = (open(&path), Scribe::new());
-    assert!(wins(&store, scribe.absent(&key("removed"), scribe.vacant(1))).await);
+    let (store, factory) = (open(&path), RecordFactory::new());
+    assert!(wins(&store, factory.absent(&key("removed"), factory.vacant(1))).await);
     let version = store.read(&key("removed")).await.unwrap().unwrap().version;
     let hand = rusqlite::Connection::open(&path).unwrap();
     for what in ["INSERT", "DELETE"] {
@@ -272,7 +272,7 @@ async fn a_trigger_that_has_a_write_do_nothing_gives_nobody_a_key() {
         );
         hand.execute_batch(&sql).unwrap();
     }
-    let write = store.write(scribe.absent(&key("k"), scribe.held(1))).await;
+    let write = store.write(factory.absent(&key("k"), factory.held(1))).await;
     assert_eq!(write.unwrap_err().kind(), ErrorKind::Foreign);
     assert_eq!(store.remove(&key("removed"), version).await.unwrap_err().kind(), ErrorKind::Foreign);
 }
@@ -281,14 +281,17 @@ async fn a_trigger_that_has_a_write_do_nothing_gives_nobody_a_key() {
 async fn a_batch_with_a_damaged_record_writes_nothing_of_it_and_all_of_the_others() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("leases.db");
-    let (store, scribe) = (open(&path), Scribe::new());
-    assert!(wins(&store, scribe.absent(&key("damaged"), scribe.vacant(5))).await);
+    let (store, factory) = (open(&path), RecordFactory::new());
+    assert!(wins(&store, factory.absent(&key("damaged"), factory.vacant(5))).await);
     let hand = rusqlite::Connection::open(&path).unwrap();
     hand.execute_batch("UPDATE tenure_record SET record = x'00'").unwrap();
     let batch = |first: &str| {
-        vec![scribe.absent(&key(first), scribe.held(1)), scribe.if_vacant(&key("damaged"), scribe.held(1))]
+        vec![
+            factory.absent(&key(first), factory.held(1)),
+            factory.if_vacant(&key("damaged"), factory.held(1)),
+        ]
     };
-    let alone = scribe.absent(&key("alone"), scribe.held(1));
+    let alone = factory.absent(&key("alone"), factory.held(1));
     let (batch, alone) = tokio::join!(store.write_many(batch("a")), store.write(alone));
     assert_eq!(batch.unwrap_err().kind(), ErrorKind::Foreign);
     assert!(matches!(alone, Ok(Outcome::Won { .. })), "{alone:?}");
@@ -315,8 +318,8 @@ async fn s1_an_age_across_boot_ids_is_never_over_the_truth_and_grows_after_a_res
     let directory = tempfile::tempdir().unwrap();
     let machine = Arc::new(Machine(Mutex::new(BootTime { boot: 1, elapsed: Duration::from_secs(5000) })));
     let config = SqliteConfig::new(directory.path().join("leases.db")).boot_clock(machine.clone());
-    let (store, scribe) = (SqliteStore::open(config).unwrap(), Scribe::new());
-    assert!(wins(&store, scribe.absent(&key("a"), scribe.held(1))).await);
+    let (store, factory) = (SqliteStore::open(config).unwrap(), RecordFactory::new());
+    assert!(wins(&store, factory.absent(&key("a"), factory.held(1))).await);
     let mut ages = Vec::new();
     let age =
         async |store: &SqliteStore| store.read(&key("a")).await.unwrap().unwrap().age().unwrap().as_millis();
@@ -330,14 +333,14 @@ async fn s1_an_age_across_boot_ids_is_never_over_the_truth_and_grows_after_a_res
     machine.set(3, 1_000);
     assert_eq!(age(&store).await, 0);
     // What is written after that has been answered says that the new date is there, too.
-    assert!(wins(&store, scribe.absent(&key("b"), scribe.held(1))).await);
+    assert!(wins(&store, factory.absent(&key("b"), factory.held(1))).await);
     for (boot, expected) in [(3, 2_000), (4, 2_000)] {
         machine.set(boot, 3_000);
         assert_eq!(age(&store).await, expected, "boot {boot}");
     }
     // A refused write is such a look, too.
     machine.set(5, 10);
-    let refused = store.write(scribe.if_vacant(&key("b"), scribe.held(2))).await.unwrap();
+    let refused = store.write(factory.if_vacant(&key("b"), factory.held(2))).await.unwrap();
     assert!(matches!(refused, Outcome::Lost(Some(stored)) if stored.age() == Some(Duration::ZERO)));
     machine.set(5, 60);
     let stored = store.read(&key("b")).await.unwrap().unwrap();
@@ -350,8 +353,8 @@ async fn s1_between_kernels_that_share_a_filesystem_no_age_is_told() {
     let machine = Arc::new(Machine(Mutex::new(BootTime { boot: 1, elapsed: Duration::from_secs(10) })));
     let config = SqliteConfig::new(directory.path().join("leases.db")).boot_clock(machine.clone());
     let store = SqliteStore::open(config.network_filesystem(true)).unwrap();
-    let scribe = Scribe::new();
-    assert!(wins(&store, scribe.absent(&key("a"), scribe.held(1))).await);
+    let factory = RecordFactory::new();
+    assert!(wins(&store, factory.absent(&key("a"), factory.held(1))).await);
     let mut ages = Vec::new();
     for (boot, millis) in [(1, 10_250), (2, 5_000_000), (2, 1)] {
         machine.set(boot, millis);
@@ -364,15 +367,15 @@ async fn s1_between_kernels_that_share_a_filesystem_no_age_is_told() {
 async fn a_write_that_nobody_waits_for_any_more_may_be_left_undone_but_not_half_done() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("leases.db");
-    let (store, scribe) = (open(&path), Scribe::new());
+    let (store, factory) = (open(&path), RecordFactory::new());
     let hand = rusqlite::Connection::open(&path).unwrap();
     hand.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let writes = (0..10).map(|n| scribe.absent(&key(&format!("batch/{n}")), scribe.held(1))).collect();
+    let writes = (0..10).map(|n| factory.absent(&key(&format!("batch/{n}")), factory.held(1))).collect();
     let dropped = tokio::time::timeout(Duration::from_millis(20), store.write_many(writes)).await;
     assert!(dropped.is_err());
     hand.execute_batch("COMMIT").unwrap();
     // The answer to a later write comes after whatever became of the earlier one.
-    assert!(wins(&store, scribe.absent(&key("later"), scribe.held(1))).await);
+    assert!(wins(&store, factory.absent(&key("later"), factory.held(1))).await);
     let count = store.list_all("batch/").await.unwrap().len();
     assert!(count == 0 || count == 10, "{count} of a batch of 10");
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use tenure_core::{Attachment, Fence, Key, Record};
 use tenure_sqlite::{Fenced, SqlGuard, SqliteStore};
 use tenure_store::PrefixedStore;
-use tenure_testkit::Scribe;
+use tenure_testkit::RecordFactory;
 
 fn application(path: &Path) -> Connection {
     let application = Connection::open(path).unwrap();
@@ -48,28 +48,28 @@ fn guard(store: &SqliteStore, key: &Key, record: &Record) -> SqlGuard {
 async fn a_guarded_write_changes_nothing_after_the_loss() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("leases.db");
-    let (store, scribe) = (open(&path), Scribe::new());
+    let (store, factory) = (open(&path), RecordFactory::new());
     let application = application(&path);
     let name = key("it's \"quoted\"\u{0}); DROP TABLE account; --");
-    let first = scribe.held(5);
+    let first = factory.held(5);
     let guarded = guard(&store, &name, &first);
     assert_eq!(changed(&application, &guarded), 0, "before the tenure");
-    assert!(wins(&store, scribe.absent(&name, first.clone())).await);
+    assert!(wins(&store, factory.absent(&name, first.clone())).await);
     assert_eq!(changed(&application, &guarded), 1, "while it is held");
 
     // A renewal changes the version, and nothing about the tenure.
-    let mut renewed = Record { nonce: scribe.nonce(), ..first.clone() };
+    let mut renewed = Record { nonce: factory.nonce(), ..first.clone() };
     renewed.tenure.as_mut().unwrap().heartbeat = renewed.nonce;
-    assert!(wins(&store, scribe.unchanged(&name, first.version(), renewed.clone())).await);
+    assert!(wins(&store, factory.unchanged(&name, first.version(), renewed.clone())).await);
     assert_eq!(changed(&application, &guarded), 1, "after a renewal");
     assert_eq!(changed(&application, &store.guard(&name, Fence(6))), 0, "another fence");
     assert_eq!(changed(&application, &store.guard(&key("other"), Fence(5))), 0, "another key");
 
-    let vacant = scribe.vacant(5);
-    assert!(wins(&store, scribe.unchanged(&name, renewed.version(), vacant)).await);
+    let vacant = factory.vacant(5);
+    assert!(wins(&store, factory.unchanged(&name, renewed.version(), vacant)).await);
     assert_eq!(changed(&application, &guarded), 0, "after the release");
-    let second = scribe.held(1);
-    assert!(wins(&store, scribe.if_vacant(&name, second.clone())).await);
+    let second = factory.held(1);
+    assert!(wins(&store, factory.if_vacant(&name, second.clone())).await);
     assert_eq!(changed(&application, &guarded), 0, "after a takeover");
     assert_eq!(changed(&application, &guard(&store, &name, &Record { fence: Fence(6), ..second })), 1);
 }
@@ -78,26 +78,26 @@ async fn a_guarded_write_changes_nothing_after_the_loss() {
 async fn an_attached_lease_ends_with_its_session() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("leases.db");
-    let (store, scribe) = (open(&path), Scribe::new());
+    let (store, factory) = (open(&path), RecordFactory::new());
     let application = application(&path);
     let (session, name) = (key("session"), key("a"));
-    let mut attached = scribe.held(5);
+    let mut attached = factory.held(5);
     attached.tenure.as_mut().unwrap().attachment =
         Some(Attachment { session: session.clone(), fence: Fence(70) });
     let guarded = guard(&store, &name, &attached);
-    assert!(wins(&store, scribe.absent(&name, attached)).await);
+    assert!(wins(&store, factory.absent(&name, attached)).await);
     assert_eq!(changed(&application, &guarded), 0, "a session that isn't there");
 
-    let beating = scribe.held(70);
-    assert!(wins(&store, scribe.absent(&session, beating.clone())).await);
+    let beating = factory.held(70);
+    assert!(wins(&store, factory.absent(&session, beating.clone())).await);
     assert_eq!(changed(&application, &guarded), 1, "while the session stands");
-    let bumped = scribe.held(71);
-    assert!(wins(&store, scribe.unchanged(&session, beating.version(), bumped.clone())).await);
+    let bumped = factory.held(71);
+    assert!(wins(&store, factory.unchanged(&session, beating.version(), bumped.clone())).await);
     assert_eq!(changed(&application, &guarded), 0, "a session that was fenced");
-    let back = scribe.held(70);
-    assert!(wins(&store, scribe.unchanged(&session, bumped.version(), back.clone())).await);
+    let back = factory.held(70);
+    assert!(wins(&store, factory.unchanged(&session, bumped.version(), back.clone())).await);
     assert_eq!(changed(&application, &guarded), 1);
-    assert!(wins(&store, scribe.unchanged(&session, back.version(), scribe.vacant(70))).await);
+    assert!(wins(&store, factory.unchanged(&session, back.version(), factory.vacant(70))).await);
     assert_eq!(changed(&application, &guarded), 0, "a session that was left");
 }
 
@@ -105,15 +105,15 @@ async fn an_attached_lease_ends_with_its_session() {
 async fn below_a_prefix_a_guard_takes_the_whole_key_and_fails_closed_for_attached_leases() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("leases.db");
-    let (store, scribe) = (open(&path), Scribe::new());
+    let (store, factory) = (open(&path), RecordFactory::new());
     let below = PrefixedStore::new(store.clone(), "team/").unwrap();
     let application = application(&path);
     let (own, attached_key, session) = (key("own"), key("attached"), key("session"));
-    assert!(wins(&below, scribe.absent(&own, scribe.held(5))).await);
-    assert!(wins(&below, scribe.absent(&session, scribe.held(70))).await);
-    let mut attached = scribe.held(5);
+    assert!(wins(&below, factory.absent(&own, factory.held(5))).await);
+    assert!(wins(&below, factory.absent(&session, factory.held(70))).await);
+    let mut attached = factory.held(5);
     attached.tenure.as_mut().unwrap().attachment = Some(Attachment { session, fence: Fence(70) });
-    assert!(wins(&below, scribe.absent(&attached_key, attached)).await);
+    assert!(wins(&below, factory.absent(&attached_key, attached)).await);
 
     assert_eq!(changed(&application, &store.guard(&own, Fence(5))), 0, "without its prefix");
     assert_eq!(changed(&application, &store.guard(&key("team/own"), Fence(5))), 1);
@@ -140,17 +140,17 @@ fn add(
 async fn a_transaction_under_a_lease_is_committed_or_undone() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("leases.db");
-    let (store, scribe, name) = (open(&path), Scribe::new(), key("k"));
+    let (store, factory, name) = (open(&path), RecordFactory::new(), key("k"));
     let mut application = application(&path);
-    let first = scribe.held(5);
+    let first = factory.held(5);
     let guarded = guard(&store, &name, &first);
     assert_eq!(add(&mut application, &guarded, |_| panic!("there is no lease")).unwrap(), Fenced::Lost);
-    assert!(wins(&store, scribe.absent(&name, first.clone())).await);
+    assert!(wins(&store, factory.absent(&name, first.clone())).await);
     assert_eq!(add(&mut application, &guarded, |_| Ok(())).unwrap(), Fenced::Committed(1));
     assert_eq!(balance(&application), 2);
     add(&mut application, &guarded, |work| work.execute_batch("SELECT nothing")).unwrap_err();
     assert_eq!(balance(&application), 2, "its work failed");
-    assert!(wins(&store, scribe.unchanged(&name, first.version(), scribe.vacant(5))).await);
+    assert!(wins(&store, factory.unchanged(&name, first.version(), factory.vacant(5))).await);
     assert_eq!(add(&mut application, &guarded, |_| panic!("it is released")).unwrap(), Fenced::Lost);
     // No transaction is open.
     application.execute("UPDATE account SET balance = 7", []).unwrap();
@@ -162,14 +162,14 @@ async fn a_transaction_under_a_lease_is_committed_or_undone() {
 async fn a_lease_is_lost_before_a_transaction_or_after_it() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("leases.db");
-    let (store, scribe, name) = (open(&path), Scribe::new(), key("k"));
+    let (store, factory, name) = (open(&path), RecordFactory::new(), key("k"));
     let mut application = application(&path);
     application.busy_timeout(Duration::from_secs(60)).unwrap();
-    let first = scribe.held(5);
+    let first = factory.held(5);
     let guarded = guard(&store, &name, &first);
-    assert!(wins(&store, scribe.absent(&name, first.clone())).await);
-    let second = scribe.held(6);
-    let takeover = scribe.unchanged(&name, first.version(), second.clone());
+    assert!(wins(&store, factory.absent(&name, first.clone())).await);
+    let second = factory.held(6);
+    let takeover = factory.unchanged(&name, first.version(), second.clone());
     let mut taking = None;
     let done = add(&mut application, &guarded, |_| {
         let store = store.clone();
@@ -199,9 +199,9 @@ async fn a_lease_is_lost_before_a_transaction_or_after_it() {
 async fn a_transaction_over_two_files_needs_the_leases_to_be_writable() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("leases.db");
-    let (store, scribe) = (open(&path), Scribe::new());
-    let record = scribe.held(5);
-    assert!(wins(&store, scribe.absent(&key("k"), record.clone())).await);
+    let (store, factory) = (open(&path), RecordFactory::new());
+    let record = factory.held(5);
+    assert!(wins(&store, factory.absent(&key("k"), record.clone())).await);
     let guard = guard(&store, &key("k"), &record);
     let mut application = application(&directory.path().join("application.db"));
     let attach = |application: &Connection, mode: &str| {

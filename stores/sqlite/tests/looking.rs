@@ -14,14 +14,15 @@ use std::path::Path;
 use tenure_core::ErrorKind;
 use tenure_sqlite::{SqliteConfig, SqliteStore};
 use tenure_store::{Expect, Store, StoreExt, Write};
-use tenure_testkit::Scribe;
+use tenure_testkit::RecordFactory;
 
 fn look(path: &Path) -> Result<SqliteStore, tenure_core::StoreError> {
     SqliteStore::open(SqliteConfig::new(path).look(true))
 }
 
 async fn put(store: &SqliteStore, name: &str) -> bool {
-    wins(store, Write { key: key(name), expect: Expect::Absent, record: Scribe::new().vacant(1) }).await
+    wins(store, Write { key: key(name), expect: Expect::Absent, record: RecordFactory::new().vacant(1) })
+        .await
 }
 
 async fn keys(store: &SqliteStore) -> Vec<String> {
@@ -43,7 +44,7 @@ async fn a_file_at_rest_is_read_where_nothing_can_be_written() {
     assert!(store.is_read_only());
     assert_eq!(keys(&store).await, ["k"]);
     assert!(store.read(&key("k")).await.unwrap().unwrap().age().is_some());
-    let write = Write { key: key("n"), expect: Expect::Absent, record: Scribe::new().vacant(1) };
+    let write = Write { key: key("n"), expect: Expect::Absent, record: RecordFactory::new().vacant(1) };
     let refused = store.write(write).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
     assert!(refused.to_string().contains("read-only"), "{refused}");

@@ -8,16 +8,16 @@ use crate::support::{open, wins};
 use std::time::Duration;
 use tenure_core::Key;
 use tenure_store::{Changes, Hint, Store};
-use tenure_testkit::Scribe;
+use tenure_testkit::RecordFactory;
 
 #[tokio::test]
 async fn who_waits_for_another_key_is_not_woken() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("leases.db");
-    let (writer, waiter, scribe) = (open(&path), open(&path), Scribe::new());
+    let (writer, waiter, factory) = (open(&path), open(&path), RecordFactory::new());
     // The first that is told may follow what nobody knows of.
     let first = Key::new("first").unwrap();
-    assert!(wins(&writer, scribe.absent(&first, scribe.vacant(1))).await);
+    assert!(wins(&writer, factory.absent(&first, factory.vacant(1))).await);
     let mut all = waiter.changed("").unwrap();
     let mut others = waiter.changed("other/").unwrap();
     let next = async |changes: &mut Changes| {
@@ -26,11 +26,11 @@ async fn who_waits_for_another_key_is_not_woken() {
     };
     for round in 0..50 {
         let key = Key::new(format!("k{round}")).unwrap();
-        assert!(wins(&writer, scribe.absent(&key, scribe.vacant(1))).await);
+        assert!(wins(&writer, factory.absent(&key, factory.vacant(1))).await);
         assert_eq!(next(&mut all).await.key(), Some(&key));
     }
     let other = Key::new("other/k").unwrap();
-    assert!(wins(&writer, scribe.absent(&other, scribe.vacant(1))).await);
+    assert!(wins(&writer, factory.absent(&other, factory.vacant(1))).await);
     assert_eq!(next(&mut others).await.key(), Some(&other), "of none of the others");
     assert_eq!(next(&mut all).await.key(), Some(&other));
     // As a program of before does.

@@ -16,7 +16,7 @@ use std::time::Duration;
 use tenure_core::{ErrorKind, StoreError};
 use tenure_sqlite::{SqliteConfig, SqliteStore};
 use tenure_store::Store;
-use tenure_testkit::Scribe;
+use tenure_testkit::RecordFactory;
 
 fn refusal(config: SqliteConfig) -> StoreError {
     SqliteStore::open(config).map(|store| format!("{store:?}")).expect_err("it should be refused")
@@ -199,8 +199,8 @@ async fn another_application_s_file_is_foreign_unless_it_is_shared() {
     assert_eq!(names_in(directory.path()), ["app.db"]);
 
     let shared = SqliteStore::open(SqliteConfig::new(&path).within_application(true)).unwrap();
-    let scribe = Scribe::new();
-    assert!(wins(&shared, scribe.absent(&key("a"), scribe.held(1))).await);
+    let factory = RecordFactory::new();
+    assert!(wins(&shared, factory.absent(&key("a"), factory.held(1))).await);
     assert_eq!(count(tables), 3);
     assert_eq!((count("PRAGMA application_id"), count("PRAGMA user_version")), (7, 99));
     // Once the tables are there, it needs no permission any more.
@@ -407,8 +407,8 @@ async fn whoever_only_writes_has_one_connection_and_whoever_reads_has_two() {
         let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
         open.filter(|one| std::fs::read_link(one.path()).is_ok_and(|path| path == file)).count()
     };
-    let (store, scribe) = (open(&file), Scribe::new());
-    assert!(wins(&store, scribe.if_vacant(&key("k"), scribe.held(1))).await);
+    let (store, factory) = (open(&file), RecordFactory::new());
+    assert!(wins(&store, factory.if_vacant(&key("k"), factory.held(1))).await);
     assert_eq!(connections(), 1);
     for _ in 0..2 {
         assert!(store.read(&key("k")).await.unwrap().is_some());
@@ -421,13 +421,13 @@ async fn whoever_only_writes_has_one_connection_and_whoever_reads_has_two() {
 async fn processes_that_write_once_and_end_keep_the_log_short() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("leases.db");
-    let scribe = Scribe::new();
+    let factory = RecordFactory::new();
     drop(open(&path));
     // While it has the file open, nobody is the last who closes it, which would move the log into the database.
     let other = rusqlite::Connection::open(&path).unwrap();
     other.query_row("SELECT count(*) FROM tenure_meta", [], |_| Ok(())).unwrap();
     for round in 0..200 {
-        assert!(wins(&open(&path), scribe.absent(&key(&format!("k{round}")), scribe.held(5))).await);
+        assert!(wins(&open(&path), factory.absent(&key(&format!("k{round}")), factory.held(5))).await);
     }
     let log = std::fs::metadata(directory.path().join("leases.db-wal")).unwrap().len();
     assert!(log < 150 * 4096, "{log} bytes are in the log");

@@ -22,16 +22,16 @@ use tenure_core::op::Outcome;
 use tenure_core::{Fence, Version};
 use tenure_sqlite::SqliteStore;
 use tenure_store::{Store, StoreExt};
-use tenure_testkit::Scribe;
+use tenure_testkit::RecordFactory;
 
-async fn increment(store: &SqliteStore, scribe: &Scribe, name: &str) {
+async fn increment(store: &SqliteStore, factory: &RecordFactory, name: &str) {
     let name = key(name);
     let mut standing = store.read(&name).await.unwrap().map(|stored| (stored.record, stored.version));
     loop {
         let write = match standing {
-            None => scribe.absent(&name, sign(scribe.vacant(1))),
+            None => factory.absent(&name, sign(factory.vacant(1))),
             Some((record, version)) => {
-                scribe.unchanged(&name, version, sign(scribe.vacant(record.fence.0 + 1)))
+                factory.unchanged(&name, version, sign(factory.vacant(record.fence.0 + 1)))
             }
         };
         match store.write(write).await.unwrap() {
@@ -45,31 +45,31 @@ async fn increment(store: &SqliteStore, scribe: &Scribe, name: &str) {
 async fn four_processes_share_a_lock_and_a_count() {
     const EACH: usize = 100;
     if let Some((_, file)) = role() {
-        let (store, scribe) = (open(&file), Scribe::new());
+        let (store, factory) = (open(&file), RecordFactory::new());
         let (lock, inside) = (key("lock"), key("inside"));
         for _ in 0..EACH {
-            increment(&store, &scribe, "count").await;
+            increment(&store, &factory, "count").await;
             // Holds the lock, writes what nobody else may write meanwhile, and lets go.
             let (version, fence) = loop {
                 if let Outcome::Won { version, fence } =
-                    store.write(scribe.if_vacant(&lock, sign(scribe.held(1)))).await.unwrap()
+                    store.write(factory.if_vacant(&lock, sign(factory.held(1)))).await.unwrap()
                 {
                     break (version, fence);
                 }
             };
-            let mine = sign(scribe.held(fence.0));
+            let mine = sign(factory.held(fence.0));
             let before = store.read(&inside).await.unwrap();
             let entered = match &before {
-                None => scribe.absent(&inside, mine.clone()),
+                None => factory.absent(&inside, mine.clone()),
                 Some(stored) => {
                     assert_eq!(stored.record.tenure, None, "two processes hold the lock");
-                    scribe.unchanged(&inside, stored.version, mine.clone())
+                    factory.unchanged(&inside, stored.version, mine.clone())
                 }
             };
             assert!(wins(&store, entered).await, "two processes hold the lock");
-            let left = scribe.unchanged(&inside, mine.version(), sign(scribe.vacant(fence.0)));
+            let left = factory.unchanged(&inside, mine.version(), sign(factory.vacant(fence.0)));
             assert!(wins(&store, left).await, "two processes hold the lock");
-            assert!(wins(&store, scribe.unchanged(&lock, version, sign(scribe.vacant(fence.0)))).await);
+            assert!(wins(&store, factory.unchanged(&lock, version, sign(factory.vacant(fence.0)))).await);
             say(&fence.to_string());
         }
         return;
@@ -94,20 +94,20 @@ async fn four_processes_share_a_lock_and_a_count() {
 #[tokio::test]
 async fn a_waiter_is_woken_by_another_process() {
     if let Some((_, file)) = role() {
-        let (store, scribe) = (open(&file), Scribe::new());
+        let (store, factory) = (open(&file), RecordFactory::new());
         for line in std::io::stdin().lines() {
             let version = Version(line.unwrap().parse().unwrap());
-            assert!(wins(&store, scribe.unchanged(&key("a"), version, sign(scribe.vacant(5)))).await);
+            assert!(wins(&store, factory.unchanged(&key("a"), version, sign(factory.vacant(5)))).await);
         }
         return;
     }
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("leases.db");
-    let (store, scribe) = (open(&file), Scribe::new());
+    let (store, factory) = (open(&file), RecordFactory::new());
     let mut changes = store.changed("").unwrap();
     let mut peer = Peer::start("processes::a_waiter_is_woken_by_another_process", "vacate", &file);
     for _ in 0..5 {
-        let outcome = store.write(scribe.if_vacant(&key("a"), scribe.held(1))).await.unwrap();
+        let outcome = store.write(factory.if_vacant(&key("a"), factory.held(1))).await.unwrap();
         let Outcome::Won { version, .. } = outcome else { panic!("someone else holds it") };
         while changes.try_recv().is_ok() {}
         writeln!(peer.input, "{}", version.0).unwrap();
@@ -125,24 +125,24 @@ async fn a_waiter_is_woken_by_another_process() {
 
 /// What a process does until it is killed: writes of each kind, each said once it was answered.
 async fn work_until_killed(name: &str, file: &Path) {
-    let (store, scribe) = (open(file), Scribe::new());
+    let (store, factory) = (open(file), RecordFactory::new());
     let pair = [key(&format!("pair/{name}/a")), key(&format!("pair/{name}/b"))];
     for n in 1.. {
-        let single = scribe.absent(&key(&format!("single/{name}/{n:06}")), sign(scribe.held(n)));
+        let single = factory.absent(&key(&format!("single/{name}/{n:06}")), sign(factory.held(n)));
         assert!(wins(&store, single).await);
         say(&format!("single {n}"));
         let mut batch = Vec::new();
         for side in &pair {
-            let record = sign(scribe.vacant(n));
+            let record = sign(factory.vacant(n));
             batch.push(match store.read(side).await.unwrap() {
-                None => scribe.absent(side, record),
-                Some(stored) => scribe.unchanged(side, stored.version, record),
+                None => factory.absent(side, record),
+                Some(stored) => factory.unchanged(side, stored.version, record),
             });
         }
         let outcomes = store.write_many(batch).await.unwrap();
         assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Won { .. })), "{outcomes:?}");
         say(&format!("pair {n}"));
-        increment(&store, &scribe, "count").await;
+        increment(&store, &factory, "count").await;
         say("count");
     }
 }

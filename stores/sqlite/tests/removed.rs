@@ -20,7 +20,7 @@ use tenure_core::Fence;
 use tenure_core::op::Outcome;
 use tenure_sqlite::{SqliteConfig, SqliteStore};
 use tenure_store::Store;
-use tenure_testkit::Scribe;
+use tenure_testkit::RecordFactory;
 
 /// Does what it is told, a line each, and says what came of it.
 async fn serve(file: &Path, role: &str) {
@@ -31,14 +31,14 @@ async fn serve(file: &Path, role: &str) {
         }
         _ => open(file),
     };
-    let scribe = Scribe::new();
+    let factory = RecordFactory::new();
     let hand = rusqlite::Connection::open(file).unwrap();
     let mut pending = None;
     for line in std::io::stdin().lines() {
         let line = line.unwrap();
         let (verb, name) = line.split_once(' ').unwrap();
         let take = |fence: u64| {
-            let (store, write) = (store.clone(), scribe.if_vacant(&key(name), sign(scribe.held(fence))));
+            let (store, write) = (store.clone(), factory.if_vacant(&key(name), sign(factory.held(fence))));
             async move {
                 match store.write(write).await {
                     Ok(Outcome::Won { .. }) => "won".to_owned(),
@@ -89,8 +89,8 @@ fn assert_whole(file: &Path) {
 }
 
 async fn take(store: &SqliteStore, name: &str, fence: u64) -> bool {
-    let scribe = Scribe::new();
-    wins(store, scribe.if_vacant(&key(name), sign(scribe.held(fence)))).await
+    let factory = RecordFactory::new();
+    wins(store, factory.if_vacant(&key(name), sign(factory.held(fence)))).await
 }
 
 #[tokio::test]
@@ -274,7 +274,7 @@ async fn hints_go_on_where_the_side_file_was_removed() {
     const LONG: Duration = Duration::from_secs(30);
     let directory = tempfile::tempdir().unwrap();
     let (path, side) = (directory.path().join("leases.db"), directory.path().join("leases.db-lock"));
-    let (old, scribe) = (open(&path), Scribe::new());
+    let (old, factory) = (open(&path), RecordFactory::new());
     // Once somebody opens the file before the next write, once nobody does.
     for is_made in [true, false] {
         let mut changes = old.changed("").unwrap();
@@ -285,14 +285,14 @@ async fn hints_go_on_where_the_side_file_was_removed() {
         let other = is_made.then(|| open(&path));
         while tokio::time::timeout(LONG, changes.recv()).await.expect("hints end").is_some() {}
         let (one, two) = (key(&format!("one {is_made}")), key(&format!("two {is_made}")));
-        let held = scribe.held(5);
-        assert!(wins(&old, scribe.absent(&one, held.clone())).await);
-        assert!(wins(&old, scribe.absent(&two, held.clone())).await);
+        let held = factory.held(5);
+        assert!(wins(&old, factory.absent(&one, held.clone())).await);
+        assert!(wins(&old, factory.absent(&two, held.clone())).await);
         assert!(side.exists(), "whoever writes makes it again");
         let other = other.unwrap_or_else(|| open(&path));
         let mut waiting = [old.changed("").unwrap(), other.changed("").unwrap()];
         for (writer, key) in [(&old, &one), (&other, &two)] {
-            assert!(wins(writer, scribe.unchanged(key, held.version(), scribe.vacant(5))).await);
+            assert!(wins(writer, factory.unchanged(key, held.version(), factory.vacant(5))).await);
             for changes in &mut waiting {
                 let pushed = tokio::time::timeout(LONG, changes.recv()).await;
                 assert!(pushed.expect("pushed, whoever writes").is_some());

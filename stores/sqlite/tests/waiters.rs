@@ -9,7 +9,7 @@ use crate::support::{open, wins};
 use std::time::Duration;
 use tenure_sqlite::SqliteStore;
 use tenure_store::Store;
-use tenure_testkit::Scribe;
+use tenure_testkit::RecordFactory;
 
 /// More than a user may have instances of inotify.
 const HANDLES: usize = 150;
@@ -26,15 +26,15 @@ async fn hundreds_of_waiters_share_one_instance_and_are_all_pushed() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("leases.db");
     let handles: Vec<SqliteStore> = (0..HANDLES).map(|_| open(&path)).collect();
-    let scribe = Scribe::new();
-    let key = scribe.key("a");
+    let factory = RecordFactory::new();
+    let key = factory.key("a");
     let mut waiting: Vec<_> =
         handles.iter().flat_map(|store| (0..WAITERS).map(|_| store.changed("").unwrap())).collect();
     assert_eq!((waiting.len(), instances()), (HANDLES * WAITERS, 1));
-    let held = scribe.held(5);
-    assert!(wins(&handles[0], scribe.absent(&key, held.clone())).await);
-    let vacant = scribe.vacant(5);
-    assert!(wins(&handles[0], scribe.unchanged(&key, held.version(), vacant.clone())).await);
+    let held = factory.held(5);
+    assert!(wins(&handles[0], factory.absent(&key, held.clone())).await);
+    let vacant = factory.vacant(5);
+    assert!(wins(&handles[0], factory.unchanged(&key, held.version(), vacant.clone())).await);
     for changes in &mut waiting {
         let pushed = tokio::time::timeout(Duration::from_secs(30), changes.recv()).await;
         assert!(pushed.expect("pushed").is_some());
@@ -43,9 +43,9 @@ async fn hundreds_of_waiters_share_one_instance_and_are_all_pushed() {
     drop(waiting);
     let last = handles.into_iter().next_back().unwrap();
     let mut changes = last.changed("").unwrap();
-    let held = scribe.held(6);
-    assert!(wins(&last, scribe.unchanged(&key, vacant.version(), held.clone())).await);
-    assert!(wins(&last, scribe.unchanged(&key, held.version(), scribe.vacant(6))).await);
+    let held = factory.held(6);
+    assert!(wins(&last, factory.unchanged(&key, vacant.version(), held.clone())).await);
+    assert!(wins(&last, factory.unchanged(&key, held.version(), factory.vacant(6))).await);
     assert!(tokio::time::timeout(Duration::from_secs(30), changes.recv()).await.expect("pushed").is_some());
     drop((last, changes));
     let closed = async {

@@ -1,10 +1,11 @@
 //! A password, and where it is kept.
 
+use super::TurnLock;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tenure_core::{ErrorKind, StoreError};
-use tokio::sync::{Mutex, oneshot};
+use tokio::sync::oneshot;
 
 /// A password of a store's URL or configuration. No text of it is ever shown.
 #[derive(Clone)]
@@ -14,7 +15,7 @@ pub struct Password(PasswordSource);
 enum PasswordSource {
     Here(String),
     /// With the turn to read it, which the one thread has that does.
-    File(PathBuf, Arc<Mutex<()>>),
+    File(PathBuf, Arc<TurnLock>),
 }
 
 impl Password {
@@ -52,10 +53,7 @@ impl Password {
             PasswordSource::Here(text) => return Ok(text.clone()),
             PasswordSource::File(file, turn) => (file.clone(), Arc::clone(turn)),
         };
-        let failed = |why: &dyn fmt::Display| {
-            StoreError::unavailable(format!("no thread to read a password file ({why})"))
-        };
-        let turn = turn.lock_owned().await;
+        let turn = turn.take().await;
         let (reply, answer) = oneshot::channel();
         // Not one of a runtime's own: such a one would keep it from ending.
         let reading = move || {
@@ -70,6 +68,10 @@ impl Password {
             .map_err(|error| failed(&error))?;
         answer.await.unwrap_or_else(|error| Err(failed(&error)))
     }
+}
+
+fn failed(why: &dyn fmt::Display) -> StoreError {
+    StoreError::unavailable(format!("no thread to read a password file ({why})"))
 }
 
 fn first_line(file: &Path) -> Result<String, StoreError> {

@@ -8,8 +8,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tenure_core::{StoreError, Tick};
-use tenure_store::parts::sleep_while;
+use tenure_core::{ErrorKind, StoreError, Tick};
+use tenure_store::parts::{caught, sleep_while};
 use tenure_store::tell;
 use tokio::sync::{mpsc, watch};
 
@@ -59,7 +59,8 @@ impl CandidateTask {
         machine: &mut LeadershipMachine,
         wished: &mut mpsc::UnboundedReceiver<CandidateCommand>,
     ) {
-        let mut call = pin!(tokio::time::timeout(self.patience(), self.call(&ask)));
+        let mut call =
+            pin!(tokio::time::timeout(self.patience(), caught(ErrorKind::Unknown, self.call(&ask))));
         let mut is_heard = true;
         let told = loop {
             let MachineStep::Wait(until) = machine.step(self.shared.clock.now(), 0) else { return };

@@ -3,14 +3,27 @@
 use crate::client::TableClient;
 use crate::conditional::{Ended, ended};
 use crate::{item, list, read};
+use std::sync::Arc;
 use tenure_core::{ErrorKind, StoreError};
 
 /// Before the first write: fixes the number, or finds that it is fixed.
 ///
 /// Nothing that was to be written has been sent when this fails.
-pub(crate) async fn fix(inner: &TableClient) -> Result<(), StoreError> {
-    let fixed = inner.shards.is_fixed.get_or_try_init(|| claim(inner)).await;
-    fixed.copied().map_err(|error| match error.kind() {
+pub(crate) async fn fix(inner: &Arc<TableClient>) -> Result<(), StoreError> {
+    let shards = &inner.shards;
+    if shards.is_fixed.get().is_some() {
+        return Ok(());
+    }
+    let fixed = shards.fixing.join(|| {
+        let inner = Arc::clone(inner);
+        async move {
+            claim(&inner).await?;
+            let _is_known = inner.shards.is_fixed.set(());
+            Ok(())
+        }
+    });
+    let fixed = fixed.await.unwrap_or_else(|| Err(StoreError::unavailable("what fixes it has panicked")));
+    fixed.map_err(|error| match error.kind() {
         ErrorKind::Unknown => {
             StoreError::unavailable(format!("the number of shards is not known to be fixed: {error}"))
         }

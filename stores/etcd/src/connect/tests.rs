@@ -115,13 +115,13 @@ async fn a_call_that_is_not_answered_is_over_in_its_time_and_the_next_goes_elsew
     let members = [SilentMember::start().await, SilentMember::start().await];
     let config = EtcdConfig::new(members.iter().map(|member| format!("127.0.0.1:{}", member.port)))
         .timeout(Duration::from_millis(100));
-    let lines = MemberChannels::new(&config).unwrap();
+    let channels = MemberChannels::new(&config).unwrap();
     for _ in 0..2 {
-        let before = lines.current.load(Ordering::SeqCst);
-        let write = lines.ask::<_, RangeResponse>(Call::Write, path::RANGE, range(b"k", false));
+        let before = channels.current.load(Ordering::SeqCst);
+        let write = channels.ask::<_, RangeResponse>(Call::Write, path::RANGE, range(b"k", false));
         let error = tokio::time::timeout(LONG, write).await.unwrap().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unknown, "{error}");
-        assert_ne!(lines.current.load(Ordering::SeqCst), before, "it stays with the silent one");
+        assert_ne!(channels.current.load(Ordering::SeqCst), before, "it stays with the silent one");
     }
 }
 
@@ -130,9 +130,9 @@ async fn a_caller_that_goes_away_at_once_moves_nobody_to_another_member() {
     let members = [SilentMember::start().await, SilentMember::start().await];
     let config = EtcdConfig::new(members.iter().map(|member| format!("127.0.0.1:{}", member.port)))
         .timeout(Duration::from_secs(20));
-    let lines = MemberChannels::new(&config).unwrap();
-    let current = || lines.current.load(Ordering::SeqCst);
-    let call = || lines.ask::<_, RangeResponse>(Call::Read, path::RANGE, range(b"k", true));
+    let channels = MemberChannels::new(&config).unwrap();
+    let current = || channels.current.load(Ordering::SeqCst);
+    let call = || channels.ask::<_, RangeResponse>(Call::Read, path::RANGE, range(b"k", true));
     let before = current();
     for _ in 0..20 {
         let mut call = Box::pin(call());

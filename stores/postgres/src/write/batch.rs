@@ -76,7 +76,7 @@ pub(crate) async fn many(inner: &PostgresClient, writes: &[Write]) -> Result<Vec
     let order = in_turns(writes);
     let mut batch = Batch::default();
     order.iter().for_each(|&place| batch.push(&drafts[place]));
-    let rows = inner.lines.ask(Call::Write, &inner.writes.batch, &batch.params()).await?;
+    let rows = inner.connections.ask(Call::Write, &inner.writes.batch, &batch.params()).await?;
     if rows.len() != writes.len() {
         return Err(unclear(inner, format_args!("{} rows for {} writes", rows.len(), writes.len())));
     }
@@ -99,7 +99,7 @@ pub(crate) async fn many(inner: &PostgresClient, writes: &[Write]) -> Result<Vec
         return Err(as_a_whole(error, has_written));
     }
     if !reopen(writes, &mut attempts) {
-        let text = format!("{}: other writes came between those of one key", inner.lines.place);
+        let text = format!("{}: other writes came between those of one key", inner.connections.place);
         return Err(StoreError::unknown(text));
     }
     let mut outcomes = Vec::with_capacity(writes.len());
@@ -148,13 +148,13 @@ mod tests {
     //! Plan: what is sent again with a write that another process came between.
     use super::*;
     use tenure_core::{Fence, Version};
-    use tenure_testkit::Scribe;
+    use tenure_testkit::RecordFactory;
 
     #[test]
     fn later_writes_of_a_key_that_is_open_are_sent_again_or_leave_all_unknown() {
-        let scribe = Scribe::new();
+        let factory = RecordFactory::new();
         let writes: Vec<Write> = ["a", "b", "a", "b"]
-            .map(|name| scribe.if_vacant(&Key::new(name).unwrap(), scribe.held(5)))
+            .map(|name| factory.if_vacant(&Key::new(name).unwrap(), factory.held(5)))
             .to_vec();
         let won = || Some(Outcome::Won { version: Version(1), fence: Fence(5) });
         let lost = || Some(Outcome::Lost(None));

@@ -12,7 +12,7 @@ use tenure_postgres::deadpool_postgres::{Manager, Pool};
 use tenure_postgres::tokio_postgres::{Client, NoTls};
 use tenure_postgres::{PostgresConfig, PostgresStore};
 use tenure_store::{Outcome, Store};
-use tenure_testkit::Scribe;
+use tenure_testkit::RecordFactory;
 pub(crate) use tenure_testkit::unique;
 
 /// Where the server is: the variable that `cargo xtask test` and `cargo xtask services run` set.
@@ -46,8 +46,8 @@ pub(crate) fn named(name: &str) -> PostgresConfig {
 }
 
 /// What is held at a key where nothing stood before.
-pub(crate) async fn held(store: &PostgresStore, scribe: &Scribe, key: &Key) -> Version {
-    match store.write(scribe.absent(key, scribe.held(5))).await.unwrap() {
+pub(crate) async fn held(store: &PostgresStore, factory: &RecordFactory, key: &Key) -> Version {
+    match store.write(factory.absent(key, factory.held(5))).await.unwrap() {
         Outcome::Won { version, .. } => version,
         Outcome::Lost(standing) => panic!("nothing stood there, but {standing:?}"),
     }

@@ -39,9 +39,9 @@ impl ConnectionManager {
     pub(crate) async fn write(&self, script: &Invocation<'_>) -> Result<Written<'_>, StoreError> {
         let mut unconfirmed = self.unconfirmed_write();
         match self.call_on(Call::Write, script).await {
-            Ok((answer, line)) => {
+            Ok((answer, connection)) => {
                 unconfirmed.has_arrived = true;
-                Ok(Written { unconfirmed, line, answer })
+                Ok(Written { unconfirmed, connection, answer })
             }
             Err(error) => {
                 if error.kind() != tenure_core::ErrorKind::Unknown {
@@ -54,7 +54,7 @@ impl ConnectionManager {
 
     /// A write begins.
     pub(crate) fn unconfirmed_write(&self) -> Unconfirmed<'_> {
-        Unconfirmed { lines: self, has_arrived: false, is_over: false }
+        Unconfirmed { connections: self, has_arrived: false, is_over: false }
     }
 
     pub(super) fn is_doubtful(&self) -> bool {
@@ -67,37 +67,37 @@ impl ConnectionManager {
     pub(super) async fn settle(&self) -> Result<(), StoreError> {
         let Confirmations { doubtful, settled, .. } = &self.confirmations;
         let doubts = doubtful.load(Ordering::SeqCst);
-        let line = self.line().await?;
-        self.confirm_all(&line).await?;
+        let connection = self.connection().await?;
+        self.confirm_all(&connection).await?;
         settled.fetch_max(doubts, Ordering::SeqCst);
         Ok(())
     }
 
     /// After an answer that shows what stands on the server of this connection: if that may be of a write that has arrived late, or was given
     /// up meanwhile, replicas are to have it before it is told.
-    pub(super) async fn confirm_shown(&self, line: &Arc<ServerConnection>) -> Result<(), StoreError> {
+    pub(super) async fn confirm_shown(&self, connection: &Arc<ServerConnection>) -> Result<(), StoreError> {
         if self.confirmations.may_arrive.load(Ordering::SeqCst) || self.is_doubtful() {
             // What is rare is kept out of the future of each call.
-            return Box::pin(self.confirm_all(line)).await;
+            return Box::pin(self.confirm_all(connection)).await;
         }
         Ok(())
     }
 
     /// Has replicas confirm all that was written on the server of this connection, by whatever connection.
-    async fn confirm_all(&self, line: &Arc<ServerConnection>) -> Result<(), StoreError> {
+    async fn confirm_all(&self, connection: &Arc<ServerConnection>) -> Result<(), StoreError> {
         let Confirmations { wanted, marker, .. } = &self.confirmations;
         // It comes after all that was written before. Only a write will do: a cluster replicates no message, and newer servers wait for
         // what this connection has written alone.
         let mut write = redis::cmd("HSET");
         write.arg(marker).arg("by").arg("wait");
-        let marked = self.send(line, Call::Read, &write, false).await?;
+        let marked = self.send(connection, Call::Read, &write, false).await?;
         if let Err(error) = marked {
             match error.kind() {
                 ErrorKind::Server(ServerErrorKind::Moved) => {
-                    self.follow(line, redirection(line, &error)).await?;
+                    self.follow(connection, redirection(connection, &error)).await?;
                 }
-                ErrorKind::Server(ServerErrorKind::ReadOnly) => line.give_up(),
-                _ if is_turned_away(&error) => self.look_elsewhere(line),
+                ErrorKind::Server(ServerErrorKind::ReadOnly) => connection.give_up(),
+                _ if is_turned_away(&error) => self.look_elsewhere(connection),
                 _ => {}
             }
             return Err(StoreError::unavailable(format!(
@@ -106,7 +106,7 @@ impl ConnectionManager {
             ))
             .because(error));
         }
-        let confirmed = self.confirmed(line).await;
+        let confirmed = self.confirmed(connection).await;
         if confirmed.as_ref().is_ok_and(|count| *count >= i64::from(*wanted)) {
             return Ok(());
         }
@@ -115,11 +115,11 @@ impl ConnectionManager {
 
     /// How many replicas have all that was written on this connection. It is to be that of the write, though others may have given it up
     /// meanwhile: another one may go to another server, which knows nothing of the write.
-    async fn confirmed(&self, line: &Arc<ServerConnection>) -> Result<i64, StoreError> {
+    async fn confirmed(&self, connection: &Arc<ServerConnection>) -> Result<i64, StoreError> {
         let span = self.connector.config.timeout / 4;
         let mut wait = redis::cmd("WAIT");
         wait.arg(self.confirmations.wanted).arg(millis(span).max(1));
-        self.ask_on(line, &wait).await
+        self.ask_on(connection, &wait).await
     }
 
     fn unconfirmed(&self, confirmed: Result<i64, StoreError>) -> String {
@@ -137,7 +137,7 @@ impl ConnectionManager {
 
 /// A write that replicas have not confirmed yet. One that is given up, or whose outcome is not known, stays in doubt.
 pub(crate) struct Unconfirmed<'a> {
-    lines: &'a ConnectionManager,
+    connections: &'a ConnectionManager,
     has_arrived: bool,
     is_over: bool,
 }
@@ -153,7 +153,7 @@ impl Unconfirmed<'_> {
 pub(crate) struct Written<'a> {
     unconfirmed: Unconfirmed<'a>,
     /// On which it was called.
-    line: Arc<ServerConnection>,
+    connection: Arc<ServerConnection>,
     pub(crate) answer: Value,
 }
 
@@ -163,21 +163,21 @@ impl Written<'_> {
     /// # Errors
     /// What it shows is in doubt.
     pub(crate) async fn refused(self) -> Result<(), StoreError> {
-        let Written { unconfirmed, line, .. } = self;
-        let lines = unconfirmed.lines;
+        let Written { unconfirmed, connection, .. } = self;
+        let connections = unconfirmed.connections;
         unconfirmed.nothing_done();
-        lines.confirm_shown(&line).await
+        connections.confirm_shown(&connection).await
     }
 
     /// Waits until enough replicas have confirmed what it has written. Else the write's outcome is unknown: it stands, but may be gone
     /// after a failover.
     pub(crate) async fn confirm(mut self) -> Result<(), StoreError> {
-        let lines = self.unconfirmed.lines;
-        let wanted = lines.confirmations.wanted;
+        let connections = self.unconfirmed.connections;
+        let wanted = connections.confirmations.wanted;
         if wanted > 0 {
-            let confirmed = lines.confirmed(&self.line).await;
+            let confirmed = connections.confirmed(&self.connection).await;
             if !confirmed.as_ref().is_ok_and(|count| *count >= i64::from(wanted)) {
-                return Err(StoreError::unknown(lines.unconfirmed(confirmed)));
+                return Err(StoreError::unknown(connections.unconfirmed(confirmed)));
             }
         }
         self.unconfirmed.is_over = true;
@@ -187,7 +187,7 @@ impl Written<'_> {
 
 impl Drop for Unconfirmed<'_> {
     fn drop(&mut self) {
-        let Confirmations { wanted, doubtful, may_arrive, .. } = &self.lines.confirmations;
+        let Confirmations { wanted, doubtful, may_arrive, .. } = &self.connections.confirmations;
         if !self.is_over && *wanted > 0 {
             doubtful.fetch_add(1, Ordering::SeqCst);
             may_arrive.fetch_or(!self.has_arrived, Ordering::SeqCst);

@@ -45,7 +45,7 @@ type Attempt = Shared<BoxFuture<'static, Result<Arc<ServerConnection>, StoreErro
 
 #[derive(Default)]
 struct ConnectionState {
-    line: Option<Arc<ServerConnection>>,
+    connection: Option<Arc<ServerConnection>>,
     /// A connection that is being made.
     attempt: Option<Attempt>,
     /// Who has the namespace, by what a server of the cluster said last.
@@ -60,7 +60,7 @@ struct ConnectionState {
 
 impl ConnectionState {
     fn ready(&self) -> Option<Arc<ServerConnection>> {
-        self.line.as_ref().filter(|line| line.is_alive()).map(Arc::clone)
+        self.connection.as_ref().filter(|connection| connection.is_alive()).map(Arc::clone)
     }
 }
 
@@ -73,8 +73,8 @@ impl ConnectionManager {
 
     /// Calls a script; each call is done at most once.
     pub(crate) async fn call(&self, call: Call, script: &Invocation<'_>) -> Result<Value, StoreError> {
-        let (answer, line) = self.call_on(call, script).await?;
-        self.confirm_shown(&line).await?;
+        let (answer, connection) = self.call_on(call, script).await?;
+        self.confirm_shown(&connection).await?;
         Ok(answer)
     }
 
@@ -91,36 +91,36 @@ impl ConnectionManager {
         let mut asked: Option<Arc<ServerConnection>> = None;
         let mut trouble = None;
         for _ in 0..ROUNDS {
-            let line = match asked.as_ref().map(Arc::clone).or_else(|| self.ready()) {
-                Some(line) => line,
+            let connection = match asked.as_ref().map(Arc::clone).or_else(|| self.ready()) {
+                Some(connection) => connection,
                 // What is rare is kept out of the future of each call, which would be ten times as large by it.
-                None => Box::pin(self.line()).await?,
+                None => Box::pin(self.connection()).await?,
             };
             let command = if is_whole { script.whole() } else { script.by_digest() };
-            let error = match self.send(&line, call, &command, asked.take().is_some()).await? {
+            let error = match self.send(&connection, call, &command, asked.take().is_some()).await? {
                 Ok(answer) => {
                     self.searches.store(0, Ordering::Relaxed);
-                    return Ok((answer, line));
+                    return Ok((answer, connection));
                 }
                 Err(error) => error,
             };
             match error.kind() {
                 ErrorKind::Server(ServerErrorKind::NoScript) => is_whole = true,
                 ErrorKind::Server(ServerErrorKind::Moved) => {
-                    trouble = Box::pin(self.follow(&line, redirection(&line, &error))).await?;
+                    trouble = Box::pin(self.follow(&connection, redirection(&connection, &error))).await?;
                 }
                 ErrorKind::Server(ServerErrorKind::Ask) => {
                     is_whole = true;
-                    asked = Some(Box::pin(self.transferee(&redirection(&line, &error))).await?);
+                    asked = Some(Box::pin(self.transferee(&redirection(&connection, &error))).await?);
                 }
                 ErrorKind::Server(ServerErrorKind::TryAgain) => tokio::time::sleep(AGAIN).await,
                 _ => {
                     // One that was a primary knows by now who is.
                     if is_read_only(&error) {
-                        line.give_up();
+                        connection.give_up();
                     }
                     if is_turned_away(&error) {
-                        self.look_elsewhere(&line);
+                        self.look_elsewhere(&connection);
                     }
                     return Err(failed(&self.place, call, &error));
                 }
@@ -136,54 +136,54 @@ impl ConnectionManager {
 
     /// Asks the server that has the namespace for something about itself.
     pub(crate) async fn ask<T: redis::FromRedisValue>(&self, command: &Cmd) -> Result<T, StoreError> {
-        self.ask_on(&self.line().await?, command).await
+        self.ask_on(&self.connection().await?, command).await
     }
 
     async fn ask_on<T: redis::FromRedisValue>(
         &self,
-        line: &Arc<ServerConnection>,
+        connection: &Arc<ServerConnection>,
         command: &Cmd,
     ) -> Result<T, StoreError> {
-        let answer = self.send(line, Call::Read, command, false).await?;
+        let answer = self.send(connection, Call::Read, command, false).await?;
         let answer = answer.and_then(|answer| redis::from_redis_value(answer).map_err(RedisError::from));
         answer.map_err(|error| failed(&self.place, Call::Read, &error))
     }
 
     /// Whether calls go to a cluster.
     pub(crate) async fn is_cluster(&self) -> Result<bool, StoreError> {
-        Ok(self.line().await?.is_cluster)
+        Ok(self.connection().await?.is_cluster)
     }
 
     /// Whether calls go to this server, and it still takes writes. One that is demoted goes on to answer reads, so its connection is given up.
     pub(crate) async fn goes_to(&self, peer: SocketAddr) -> bool {
-        let Some(line) = self.ready() else { return true };
-        if self.connector.has_lost_role(&line).await {
-            line.give_up();
+        let Some(connection) = self.ready() else { return true };
+        if self.connector.has_lost_role(&connection).await {
+            connection.give_up();
             return false;
         }
-        line.peer == peer
+        connection.peer == peer
     }
 
     /// Begins to wait for something on the connection that there is.
     pub(crate) fn under_way(&self) -> PendingReply {
-        let line = self.lock().line.clone();
-        PendingReply::on(line, self.connector.config.timeout)
+        let connection = self.lock().connection.clone();
+        PendingReply::on(connection, self.connector.config.timeout)
     }
 
     /// A connection that receives what is published on a channel, and its server.
     pub(crate) async fn subscription(&self, channel: &str) -> Result<(PubSub, SocketAddr), StoreError> {
         // Whoever answers calls is up, and what is published anywhere in a cluster is told everywhere.
-        let line = self.line().await?;
-        Ok((self.connector.subscription(&line, channel).await?, line.peer))
+        let connection = self.connection().await?;
+        Ok((self.connector.subscription(&connection, channel).await?, connection.peer))
     }
 
     /// The connection on which calls are sent. If there is none, one attempt serves all who wait, and goes on without them: a caller
     /// who has no patience for a whole handshake finds it done the next time.
-    async fn line(&self) -> Result<Arc<ServerConnection>, StoreError> {
+    async fn connection(&self) -> Result<Arc<ServerConnection>, StoreError> {
         let attempt = {
             let mut state = self.lock();
-            if let Some(line) = state.ready() {
-                return Ok(line);
+            if let Some(connection) = state.ready() {
+                return Ok(connection);
             }
             match state.attempt.as_ref().filter(|attempt| is_under_way(attempt)) {
                 Some(attempt) => attempt.clone(),
@@ -195,7 +195,7 @@ impl ConnectionManager {
             }
         };
         match tokio::time::timeout(self.connector.config.timeout, attempt).await {
-            Ok(line) => line,
+            Ok(connection) => connection,
             Err(_) => Err(unconnected(&self.place, self.connector.config.tls)),
         }
     }
@@ -207,25 +207,27 @@ impl ConnectionManager {
 
     async fn transferee(&self, address: &ServerAddress) -> Result<Arc<ServerConnection>, StoreError> {
         let known = self.lock().transferee.clone();
-        if let Some(line) = known.filter(|line| line.is_alive() && line.address == *address) {
-            return Ok(line);
+        if let Some(connection) =
+            known.filter(|connection| connection.is_alive() && connection.address == *address)
+        {
+            return Ok(connection);
         }
-        let line = Arc::new(self.connector.line(address).await?);
-        self.lock().transferee = Some(Arc::clone(&line));
-        Ok(line)
+        let connection = Arc::new(self.connector.connect(address).await?);
+        self.lock().transferee = Some(Arc::clone(&connection));
+        Ok(connection)
     }
 
     /// A server of the cluster has said who has the namespace. Until that one answers, whoever said so is asked again, as another one may be
     /// elected meanwhile. What is told is why it does not answer.
     async fn follow(
         &self,
-        line: &Arc<ServerConnection>,
+        connection: &Arc<ServerConnection>,
         owner: ServerAddress,
     ) -> Result<Option<StoreError>, StoreError> {
         let attempt = {
             let mut state = self.lock();
             state.transferee = None;
-            if state.ready().is_some_and(|ready| ready.address == owner && owner != line.address) {
+            if state.ready().is_some_and(|ready| ready.address == owner && owner != connection.address) {
                 return Ok(None);
             }
             let under_way =
@@ -242,7 +244,7 @@ impl ConnectionManager {
         match tokio::time::timeout(HEAD_START, attempt).await {
             Ok(Ok(_)) => Ok(None),
             Ok(Err(error)) => {
-                self.look_elsewhere(line);
+                self.look_elsewhere(connection);
                 Err(error)
             }
             Err(_) => Ok(Some(self.connector.silent(&owner))),
@@ -256,19 +258,19 @@ impl ConnectionManager {
     /// The server's answer, or its refusal; the outer error is what happened to the connection.
     async fn send(
         &self,
-        line: &Arc<ServerConnection>,
+        connection: &Arc<ServerConnection>,
         call: Call,
         command: &Cmd,
         is_asked: bool,
     ) -> Result<Result<Value, RedisError>, StoreError> {
         let timeout = self.connector.config.timeout;
-        let mut under_way = PendingReply::on(Some(Arc::clone(line)), timeout);
-        let mut connection = line.connection.clone();
+        let mut under_way = PendingReply::on(Some(Arc::clone(connection)), timeout);
+        let mut multiplexed = connection.connection.clone();
         let answer = async {
             if is_asked {
-                return Box::pin(asking(&mut connection, command)).await;
+                return Box::pin(asking(&mut multiplexed, command)).await;
             }
-            connection.send_packed_command(command).await.and_then(Value::extract_error)
+            multiplexed.send_packed_command(command).await.and_then(Value::extract_error)
         };
         let answer = match tokio::time::timeout(timeout, under_way.waited(answer)).await {
             Ok(answer) => answer,
@@ -276,11 +278,11 @@ impl ConnectionManager {
             Err(_) => return Err(unanswered(&self.place, call)),
         };
         if answer.as_ref().err().is_none_or(is_answer) {
-            line.answered();
+            connection.answered();
             under_way.is_over = true;
             return Ok(answer);
         }
-        line.give_up();
+        connection.give_up();
         answer.map(Ok).map_err(|error| failed(&self.place, call, &error))
     }
 }
@@ -300,13 +302,13 @@ async fn connect(
     state: &Mutex<ConnectionState>,
 ) -> Result<Arc<ServerConnection>, StoreError> {
     let owner = locked(state).owner.clone();
-    let line = first_of(connector, owner.as_ref()).await?;
+    let connection = first_of(connector, owner.as_ref()).await?;
     let mut state = locked(state);
     // The server that answers knows better.
-    if state.owner == owner && owner.as_ref() != Some(&line.address) {
+    if state.owner == owner && owner.as_ref() != Some(&connection.address) {
         state.owner = None;
     }
-    Ok(Arc::clone(state.line.insert(Arc::new(line))))
+    Ok(Arc::clone(state.connection.insert(Arc::new(connection))))
 }
 
 /// Connects to whoever is said to have the namespace, and sends calls there, unless that is another one by then.
@@ -315,13 +317,13 @@ async fn reach(
     state: &Mutex<ConnectionState>,
     owner: &ServerAddress,
 ) -> Result<Arc<ServerConnection>, StoreError> {
-    let line = Arc::new(connector.line(owner).await?);
+    let connection = Arc::new(connector.connect(owner).await?);
     let mut state = locked(state);
     if state.owner.as_ref() == Some(owner) {
-        state.line = Some(Arc::clone(&line));
+        state.connection = Some(Arc::clone(&connection));
         state.following = None;
     }
-    Ok(line)
+    Ok(connection)
 }
 
 fn locked(state: &Mutex<ConnectionState>) -> MutexGuard<'_, ConnectionState> {
@@ -345,7 +347,7 @@ async fn settled(
     attempt: JoinHandle<Result<Arc<ServerConnection>, StoreError>>,
 ) -> Result<Arc<ServerConnection>, StoreError> {
     match attempt.await {
-        Ok(line) => line,
+        Ok(connection) => connection,
         Err(error) => Err(StoreError::unavailable(format!("connecting to Redis was broken off: {error}"))),
     }
 }
@@ -354,7 +356,7 @@ async fn settled(
 /// without anybody knowing: the next call takes another one. Should it answer before that is there, it was only slow. Who goes away at once says
 /// nothing about it: see [`Silence`](tenure_store::parts::Silence).
 pub(crate) struct PendingReply {
-    line: Option<Arc<ServerConnection>>,
+    connection: Option<Arc<ServerConnection>>,
     answers: u64,
     timeout: Duration,
     wait: Wait,
@@ -362,9 +364,9 @@ pub(crate) struct PendingReply {
 }
 
 impl PendingReply {
-    fn on(line: Option<Arc<ServerConnection>>, timeout: Duration) -> PendingReply {
-        let answers = line.as_ref().map_or(0, |line| line.answers());
-        PendingReply { answers, line, timeout, wait: Wait::default(), is_over: false }
+    fn on(connection: Option<Arc<ServerConnection>>, timeout: Duration) -> PendingReply {
+        let answers = connection.as_ref().map_or(0, |connection| connection.answers());
+        PendingReply { answers, connection, timeout, wait: Wait::default(), is_over: false }
     }
 
     /// Waits for the answer, and notes for how long.
@@ -376,28 +378,31 @@ impl PendingReply {
 
 impl Drop for PendingReply {
     fn drop(&mut self) {
-        let Some(line) = self.line.take().filter(|_| !self.is_over) else { return };
-        if line.answers() != self.answers || !line.may_live() || !line.silence.caller_left(self.wait) {
+        let Some(connection) = self.connection.take().filter(|_| !self.is_over) else { return };
+        if connection.answers() != self.answers
+            || !connection.may_live()
+            || !connection.silence.caller_left(self.wait)
+        {
             return;
         }
-        line.doubt();
+        connection.doubt();
         // Without a runtime there are no further calls, either.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let timeout = self.timeout;
         runtime.spawn(async move {
-            let mut connection = line.connection.clone();
+            let mut multiplexed = connection.connection.clone();
             let ping = redis::cmd("PING");
-            let answer = tokio::time::timeout(timeout, connection.send_packed_command(&ping)).await;
+            let answer = tokio::time::timeout(timeout, multiplexed.send_packed_command(&ping)).await;
             if answer.is_ok_and(|answer| answer.is_ok()) {
-                line.answered();
+                connection.answered();
             }
         });
     }
 }
 
 /// Where a server of a cluster sends us. Without a host it means its own.
-fn redirection(line: &ServerConnection, error: &RedisError) -> ServerAddress {
-    redirected(&line.address, error.redirect_node().map(|(address, _)| address))
+fn redirection(connection: &ServerConnection, error: &RedisError) -> ServerAddress {
+    redirected(&connection.address, error.redirect_node().map(|(address, _)| address))
 }
 
 fn redirected(from: &ServerAddress, to: Option<&str>) -> ServerAddress {

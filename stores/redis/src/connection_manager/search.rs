@@ -51,7 +51,7 @@ async fn first_server<const N: usize>(
     connector: &RedisConnector,
     ranks: [Rank<&ServerAddress>; N],
 ) -> Result<ServerConnection, StoreError> {
-    let found = first_by(ranks, connector.config.timeout, is_said, |server| connector.line(server)).await;
+    let found = first_by(ranks, connector.config.timeout, is_said, |server| connector.connect(server)).await;
     // A URL names one server at least.
     found.map_err(|failure| failure.unwrap_or_else(|| StoreError::unavailable("no Redis server is named")))
 }
@@ -65,21 +65,22 @@ impl ConnectionManager {
     /// A server does not do what another one may do. If others are named, calls go to the first of them that can be used. Until one is found this one goes
     /// on answering what it does: reads, say, and all once its trouble is over. While nobody answers calls, as in a cluster whose owner can't be reached, the
     /// next one does no better, and is looked for ever more seldom.
-    pub(super) fn look_elsewhere(&self, line: &Arc<ServerConnection>) {
-        let is_alone = self.connector.config.hosts.iter().all(|host| *host == line.address);
+    pub(super) fn look_elsewhere(&self, connection: &Arc<ServerConnection>) {
+        let is_alone = self.connector.config.hosts.iter().all(|host| *host == connection.address);
         let mut state = self.lock();
         let is_looked_for = state.search.as_ref().is_some_and(|search| !search.is_finished());
-        let is_present = state.line.as_ref().is_some_and(|present| Arc::ptr_eq(present, line));
+        let is_present = state.connection.as_ref().is_some_and(|present| Arc::ptr_eq(present, connection));
         if is_alone || is_looked_for || !is_present {
             return;
         }
         let pause = pause_after(self.searches.fetch_add(1, Ordering::Relaxed));
-        let (connector, shared, left) = (self.connector.clone(), Arc::clone(&self.state), Arc::clone(line));
+        let (connector, shared, left) =
+            (self.connector.clone(), Arc::clone(&self.state), Arc::clone(connection));
         state.search = Some(tokio::spawn(async move {
             if let Ok(found) = first_other(&connector, &left.address).await {
                 let mut state = locked(&shared);
-                if state.line.as_ref().is_some_and(|present| Arc::ptr_eq(present, &left)) {
-                    (state.line, state.owner) = (Some(Arc::new(found)), None);
+                if state.connection.as_ref().is_some_and(|present| Arc::ptr_eq(present, &left)) {
+                    (state.connection, state.owner) = (Some(Arc::new(found)), None);
                     left.give_up();
                 }
             }
@@ -100,8 +101,9 @@ impl ConnectionManager {
 
     /// What only this run of a primary calls itself; its address where that is not told.
     async fn run_of_primary(&self, server: &ServerAddress) -> Option<String> {
-        let line = Arc::new(self.connector.line(server).await.ok().filter(|line| !line.is_cluster)?);
-        let info = self.ask_on::<String>(&line, redis::cmd("INFO").arg("server")).await;
+        let connection =
+            Arc::new(self.connector.connect(server).await.ok().filter(|connection| !connection.is_cluster)?);
+        let info = self.ask_on::<String>(&connection, redis::cmd("INFO").arg("server")).await;
         info.ok().and_then(|info| info_field(&info, "run_id")).or_else(|| Some(server.to_string()))
     }
 }
