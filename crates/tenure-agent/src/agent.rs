@@ -9,6 +9,7 @@ use crate::metrics_server::Scrape;
 use crate::router;
 use std::sync::Arc;
 use tenure::Leases;
+use tenure_store::parts::quietly;
 
 /// The lease agent of a host, on leases of its own.
 ///
@@ -42,7 +43,8 @@ impl Agent {
         tokio::join!(connection::serve(door, &served), door.follow_certificate());
     }
 
-    /// Prolongs nothing and takes nothing any more, and waits until all deadlines that clients were told are over, or they gave their leases back. The
+    /// Prolongs nothing and takes nothing any more, and waits until all deadlines that clients were told are over, or they gave their leases back, which is
+    /// written and answered by then. For a store that does not answer it waits for some seconds at most, and clients are told that nobody knows. The
     /// leases themselves are to be stopped after that. Forced releases that are under way are given up, and logged as such.
     ///
     /// # Cancel safety
@@ -58,38 +60,45 @@ impl Agent {
     }
 }
 
+/// Each by itself: a recorder may know a name as another kind, and panic.
 fn describe() {
-    use metrics::{describe_counter, describe_gauge};
-    describe_gauge!("tenure_agent_leases", "Leases that clients of the agent have");
-    describe_gauge!("tenure_agent_connections", "Connections of clients to the agent");
-    describe_counter!(
-        "tenure_agent_leases_ended_total",
-        "Clients' leases that are over: released, lapsed, exited, lost or stopped"
-    );
-    describe_counter!(
-        "tenure_agent_strangers_closed_total",
-        "Connections that had shown no token for longest, and made room for others"
-    );
-    describe_gauge!(
-        "tenure_agent_certificate_expires_seconds",
-        "When the certificate that the agent shows ends, since 1970"
-    );
-    describe_counter!("tenure_agent_operator_total", "Requests of operators: revoke, drain, release or move");
-    describe_counter!(
-        "tenure_agent_refused_total",
-        "Connections that were closed at once, as there were too many"
-    );
+    const GAUGES: [(&str, &str); 3] = [
+        ("tenure_agent_leases", "Leases that clients of the agent have"),
+        ("tenure_agent_connections", "Connections of clients to the agent"),
+        (
+            "tenure_agent_certificate_expires_seconds",
+            "When the certificate that the agent shows ends, since 1970",
+        ),
+    ];
+    const COUNTERS: [(&str, &str); 4] = [
+        (
+            "tenure_agent_leases_ended_total",
+            "Clients' leases that are over: released, lapsed, exited, lost or stopped",
+        ),
+        (
+            "tenure_agent_strangers_closed_total",
+            "Connections that had shown no token for longest, and made room for others",
+        ),
+        ("tenure_agent_operator_total", "Requests of operators: revoke, drain, release or move"),
+        ("tenure_agent_refused_total", "Connections that were closed at once, as there were too many"),
+    ];
+    for (name, what) in GAUGES {
+        quietly(|| metrics::describe_gauge!(name, what));
+    }
+    for (name, what) in COUNTERS {
+        quietly(|| metrics::describe_counter!(name, what));
+    }
     // Nobody sees a counter rise that begins with its first event.
     for how in ["released", "lapsed", "exited", "lost", "stopped"] {
-        metrics::counter!("tenure_agent_leases_ended_total", "how" => how).increment(0);
+        quietly(|| metrics::counter!("tenure_agent_leases_ended_total", "how" => how).increment(0));
     }
     for action in ["revoke", "drain", "release", "move"] {
-        metrics::counter!("tenure_agent_operator_total", "action" => action).increment(0);
+        quietly(|| metrics::counter!("tenure_agent_operator_total", "action" => action).increment(0));
     }
     for name in ["tenure_agent_refused_total", "tenure_agent_strangers_closed_total"] {
-        metrics::counter!(name).increment(0);
+        quietly(|| metrics::counter!(name).increment(0));
     }
     for name in ["tenure_agent_leases", "tenure_agent_connections"] {
-        metrics::gauge!(name).increment(0.0);
+        quietly(|| metrics::gauge!(name).increment(0.0));
     }
 }

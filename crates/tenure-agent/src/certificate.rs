@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tenure::{Clock, InvalidInput, Wall};
+use tenure_store::parts::quietly;
+use tenure_store::tell;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::crypto::ring::default_provider;
@@ -137,7 +139,8 @@ impl Certificate {
             let looked = tokio::task::spawn_blocking(move || this.look_again()).await;
             let wrong = looked.ok().and_then(Result::err).map(|error| error.to_string());
             if wrong.is_some() && wrong != told {
-                tracing::warn!(
+                tell!(
+                    warn,
                     target: "tenure::agent::certificate",
                     reason = wrong.as_deref(),
                     "the certificate's files can't be used; clients are shown the former one"
@@ -151,9 +154,10 @@ impl Certificate {
     /// Shows what is in the files from now on.
     fn look_again(&self) -> Result<(), InvalidInput> {
         let valid = self.files.read()?;
-        metrics::gauge!("tenure_agent_certificate_expires_seconds").set(valid.until.as_secs_f64());
+        let until = valid.until.as_secs_f64();
+        quietly(|| metrics::gauge!("tenure_agent_certificate_expires_seconds").set(until));
         if self.shown.show(valid) {
-            tracing::info!(target: "tenure::agent::certificate", "a new certificate is shown");
+            tell!(info, target: "tenure::agent::certificate", "a new certificate is shown");
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use tenure::fleet::Assignment;
 use tenure::once::TickGuard;
 use tenure::range::RangeGuard;
 use tenure::{Cancelled, Fence, Guard, HolderId, Key, Loss, Request, StoreError};
+use tenure_store::tell;
 
 /// What a client has.
 pub(crate) enum Holding {
@@ -175,7 +176,7 @@ impl Holding {
                 }
                 End::Failed(says) => {
                     let (key, fence) = (unit.key(), unit.fence());
-                    tracing::warn!(name: "agent.unit", target: "tenure::agent", %key, %fence, says, "what a client did for this unit has failed");
+                    tell!(warn, name: "agent.unit", target: "tenure::agent", %key, %fence, says, "what a client did for this unit has failed");
                     Ok(unit.release().await)
                 }
                 _ => Ok(unit.release().await),

@@ -1,5 +1,6 @@
 //! The leases that clients have, each until the last deadline that its client was told.
 
+mod ends;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -13,12 +14,13 @@ use crate::listing::RecordRow;
 use crate::peer::ClientIdentity;
 use crate::problem::Problem;
 use crate::wire::{LeaseReply, OnExit, millis};
-use state::{EXITED, LAPSED, LeaseTableEntry, OUTLASTS, RELEASED, STOPPED, TableState, UNDELIVERED, id_of};
+use ends::give_back;
+use state::{EXITED, LAPSED, LeaseTableEntry, OUTLASTS, RELEASED, STOPPED, TableState, id_of};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure::clock::{boottime, boottime_line};
 use tenure::fleet::Unit;
-use tenure::{Clock, Drift, HolderId, Leases, Loss, Request};
+use tenure::{Clock, Drift, HolderId, Key, Leases, Request};
 use tenure_store::parts::quietly;
 use tenure_store::tell;
 use tokio::sync::{Notify, broadcast, watch};
@@ -50,6 +52,8 @@ pub(crate) struct LeaseTable {
     /// A deadline is earlier than all others, or the table is empty.
     changed: Notify,
     stopping: watch::Sender<bool>,
+    /// Each lease has a receiver, until it is given back and its client is answered.
+    under_way: watch::Sender<()>,
     events: broadcast::Sender<Event>,
 }
 
@@ -67,6 +71,7 @@ impl LeaseTable {
             state: Mutex::default(),
             changed: Notify::new(),
             stopping: watch::Sender::new(false),
+            under_way: watch::Sender::new(()),
             events,
         };
         Arc::new(table)
@@ -117,42 +122,51 @@ impl LeaseTable {
         terms: LeaseTerms,
         peer: &Arc<ClientIdentity>,
     ) -> Result<LeaseReply, Problem> {
-        let (id, holding) = (id_of(&tenure::clock::uuid())?, Arc::new(holding));
-        let mut state = self.state();
-        // It is written down that a tick has begun: its client has what is left of its time, or it would have run nowhere.
-        if state.is_stopping && !matches!(*holding, Holding::Tick(..)) {
-            return Err(Problem::stopping());
-        }
-        let table = Arc::downgrade(self);
-        peer.delivery().gives(move || {
-            if let Some(table) = table.upgrade() {
-                table.undelivered(id);
+        let id = id_of(&tenure::clock::uuid())?;
+        let (key, fence) = (holding.key().clone(), holding.fence().0);
+        let since = Some(self.clock.now().wall);
+        let claim = self.claim(&holding).map(|claim| Ownership { since, ..claim });
+        let told = {
+            let mut state = self.state();
+            // It is written down that a tick has begun: its client has what is left of its time, or it would have run nowhere.
+            if state.is_stopping && !matches!(holding, Holding::Tick(..)) {
+                return Err(Problem::stopping());
             }
-        });
-        let peer = if terms.on_exit == OnExit::Release { state.watched(peer) } else { None };
-        let watch = tokio::spawn(Arc::clone(self).watch(id, Arc::clone(&holding), peer.clone()));
-        let over_at = terms.at_most.map(|most| boottime().saturating_add(most));
-        let LeaseTerms { longest, is_election, .. } = terms;
-        let mut entry = LeaseTableEntry {
-            holding,
-            told: Duration::ZERO,
-            due: Duration::ZERO,
-            longest,
-            over_at,
-            is_election,
-            peer,
-            watch,
+            let table = Arc::downgrade(self);
+            peer.delivery().gives(move || {
+                if let Some(table) = table.upgrade() {
+                    table.undelivered(id);
+                }
+            });
+            let peer = if terms.on_exit == OnExit::Release { state.watched(peer) } else { None };
+            let holding = Arc::new(holding);
+            let watch = tokio::spawn(Arc::clone(self).watch(id, Arc::clone(&holding), peer.clone()));
+            let over_at = terms.at_most.map(|most| boottime().saturating_add(most));
+            let LeaseTerms { longest, is_election, .. } = terms;
+            let mut entry = LeaseTableEntry {
+                holding,
+                told: Duration::ZERO,
+                due: Duration::ZERO,
+                longest,
+                over_at,
+                is_election,
+                peer,
+                watch,
+                under_way: self.under_way.subscribe(),
+            };
+            let told = self.tell(id, &mut entry);
+            entry.due = entry.told;
+            state.due.insert((entry.due, id));
+            state.insert(id, entry);
+            // No code but this crate's runs here, and no end of this can be told before its begin.
+            if let Some(claim) = &claim {
+                self.history.began(&key, claim);
+            }
+            self.publish("acquired", id, &key, fence, None);
+            told
         };
-        let told = self.tell(id, &mut entry);
-        entry.due = entry.told;
-        state.due.insert((entry.due, id));
-        if let Some(claim) = self.claim(&entry.holding) {
-            let claim = Ownership { since: Some(self.clock.now().wall), ..claim };
-            self.history.began(entry.holding.key(), &claim);
-        }
-        self.say("acquired", id, &entry.holding, None);
-        state.insert(id, entry);
-        drop(state);
+        // A subscriber may ask the agent what it has.
+        log("acquired", &key, fence, None);
         self.gauge();
         self.changed.notify_waiters();
         Ok(told)
@@ -217,21 +231,6 @@ impl LeaseTable {
         Ok(())
     }
 
-    /// A client is done with what it has, and says how that ended. False: it was lost before.
-    pub(crate) async fn end(&self, id: &str, end: End) -> Result<bool, Problem> {
-        let id = id_of(id)?;
-        let entry = {
-            let mut state = self.state();
-            if state.entries.get(&id).is_some_and(|entry| !entry.holding.takes(&end)) {
-                return Err(Problem::bad_request("what has this id is of another kind; see /openapi.json"));
-            }
-            let Some(entry) = state.take(id, RELEASED) else { return Err(state.gone(id)) };
-            entry
-        };
-        self.left("released", id, &entry.holding, None);
-        Ok(entry.give_back(end).await?)
-    }
-
     /// The unit that a client has.
     pub(crate) fn unit(&self, id: &str) -> Result<Unit, Problem> {
         let id = id_of(id)?;
@@ -285,39 +284,6 @@ impl LeaseTable {
         self.say("asked", id, holding, Some(request.to_string()));
     }
 
-    fn lost(&self, id: Uuid, holding: &Holding, loss: &Loss) {
-        let entry = self.state().take(id, &loss.to_string());
-        if entry.is_some() {
-            self.left("lost", id, holding, Some(loss.to_string()));
-        }
-    }
-
-    /// The process of its client has ended. False: another has it.
-    fn exited(&self, id: Uuid) -> bool {
-        let entry = {
-            let mut state = self.state();
-            let is_its_own = state.entries.get(&id).is_some_and(|entry| entry.peer.is_some());
-            if is_its_own { state.take(id, EXITED) } else { None }
-        };
-        let Some(entry) = entry else { return false };
-        self.left("exited", id, &entry.holding, None);
-        tokio::spawn(give_back(entry, End::Silent(EXITED), EXITED));
-        true
-    }
-
-    /// The answer that tells of it can't be written, so that its client has never had it.
-    fn undelivered(&self, id: Uuid) {
-        let Some(entry) = self.state().take(id, UNDELIVERED) else { return };
-        self.left("released", id, &entry.holding, Some(UNDELIVERED.to_owned()));
-        // A runtime that ends drops it, and so gives it back, too.
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            // A tick that may have run is told to be over: it is not run again, and would seem to be running for ever.
-            let is_tick = matches!(*entry.holding, Holding::Tick(..));
-            let end = if is_tick { End::Gone(UNDELIVERED) } else { End::GivenBack };
-            runtime.spawn(give_back(entry, end, UNDELIVERED));
-        }
-    }
-
     /// Gives back what no beat came for. Runs for as long as the agent does.
     pub(crate) async fn sweep(&self) {
         /// A clock that counts suspends runs ahead of the timer's.
@@ -348,42 +314,17 @@ impl LeaseTable {
         }
     }
 
-    /// Prolongs nothing any more, and waits until all that was told is over.
-    pub(crate) async fn stop(&self) {
-        self.state().is_stopping = true;
-        self.stopping.send_replace(true);
-        // Nobody may be listening.
-        let _ = self.events.send(Event::of_all("stopping"));
-        let outlasting = self.state().outlasting();
-        for entry in outlasting {
-            entry.leave().await;
-        }
-        self.changed.notify_waiters();
-        loop {
-            let changed = self.changed.notified();
-            let is_over = {
-                let state = self.state();
-                state.entries.is_empty() && state.beginning == 0
-            };
-            if is_over {
-                return;
-            }
-            changed.await;
-        }
+    fn say(&self, event: &'static str, id: Uuid, holding: &Holding, reason: Option<String>) {
+        let (key, fence) = (holding.key(), holding.fence().0);
+        log(event, key, fence, reason.as_deref());
+        self.publish(event, id, key, fence, reason);
     }
 
-    fn say(&self, event: &'static str, id: Uuid, holding: &Holding, reason: Option<String>) {
-        let (key, fence) = (holding.key().as_str(), holding.fence().0);
-        tell!(debug, name: "agent.lease", target: "tenure::agent", event, key, fence, reason, "client's lease");
+    /// Tells whoever listens to events.
+    fn publish(&self, event: &'static str, id: Uuid, key: &Key, fence: u64, reason: Option<String>) {
+        let (id, key) = (id.to_string(), key.as_str().to_owned());
         // Nobody may be listening.
-        let _ = self.events.send(Event {
-            event,
-            id: id.to_string(),
-            key: key.to_owned(),
-            fence: Some(fence),
-            reason,
-            count: None,
-        });
+        let _ = self.events.send(Event { event, id, key, fence: Some(fence), reason, count: None });
     }
 
     /// Whose name its record shows, and under which fence. None of ranges: their section has a name of its own.
@@ -420,18 +361,9 @@ impl LeaseTable {
     }
 }
 
-/// Gives back what its client can't give back any more. What fails is logged: the lease lasts until it expires then.
-async fn give_back(entry: LeaseTableEntry, end: End, why: &'static str) {
-    let (key, fence) = (entry.holding.key().clone(), entry.holding.fence());
-    match entry.give_back(end).await {
-        Ok(true) => {}
-        Ok(false) => {
-            tracing::debug!(name: "agent.lease", target: "tenure::agent", %key, %fence, why, "nothing was left to give back");
-        }
-        Err(error) => {
-            tracing::warn!(name: "agent.lease", target: "tenure::agent", %key, %fence, why, %error, "a client's lease can't be given back; it is left to expire");
-        }
-    }
+fn log(event: &'static str, key: &Key, fence: u64, reason: Option<&str>) {
+    let key = key.as_str();
+    tell!(debug, name: "agent.lease", target: "tenure::agent", event, key, fence, reason, "client's lease");
 }
 
 /// A place for a lease that is waited for.

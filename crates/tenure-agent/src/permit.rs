@@ -1,5 +1,6 @@
-//! The place of one connection, and what metrics tell of it.
+//! The place of one connection, and what metrics tell of it. A recorder that panics must not end the task that lets clients in.
 
+use tenure_store::parts::quietly;
 use tokio::sync::OwnedSemaphorePermit;
 
 /// What metrics tell of a room. Whoever scrapes is no client: an alarm on full agents would ring for it.
@@ -20,19 +21,19 @@ pub(crate) struct ConnectionPermit {
 impl CountedAs {
     fn add(self, connections: f64) {
         if let CountedAs::Clients = self {
-            metrics::gauge!("tenure_agent_connections").increment(connections);
+            quietly(|| metrics::gauge!("tenure_agent_connections").increment(connections));
         }
     }
 
     pub(crate) fn add_refused(self) {
         if let CountedAs::Clients = self {
-            metrics::counter!("tenure_agent_refused_total").increment(1);
+            quietly(|| metrics::counter!("tenure_agent_refused_total").increment(1));
         }
     }
 
     pub(crate) fn add_closed(self) {
         if let CountedAs::Clients = self {
-            metrics::counter!("tenure_agent_strangers_closed_total").increment(1);
+            quietly(|| metrics::counter!("tenure_agent_strangers_closed_total").increment(1));
         }
     }
 }

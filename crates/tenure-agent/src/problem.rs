@@ -149,6 +149,13 @@ impl Problem {
         )
     }
 
+    /// The store has not answered in the time that an end has while the agent stops.
+    pub(crate) fn unfinished() -> Problem {
+        Problem::unavailable(
+            "this agent is being stopped, and its store has not answered in time: nobody knows whether this end is written. If it is not, others can have the key once it has expired",
+        )
+    }
+
     pub(crate) fn unavailable(message: impl Into<String>) -> Problem {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
     }

@@ -11,6 +11,8 @@ mod pages;
 #[cfg(test)]
 mod parted;
 #[cfg(test)]
+mod quiet;
+#[cfg(test)]
 mod refused;
 #[cfg(test)]
 mod tests;

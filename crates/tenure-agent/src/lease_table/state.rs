@@ -8,6 +8,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::{Loss, StoreError};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
@@ -42,6 +43,8 @@ pub(super) struct LeaseTableEntry {
     /// Who has it, as far as that decides anything.
     pub(super) peer: Option<Arc<ClientIdentity>>,
     pub(super) watch: JoinHandle<()>,
+    /// Dropped once it is given back, and its client is answered: a stop waits for that.
+    pub(super) under_way: watch::Receiver<()>,
 }
 
 /// Why leases of late are over, for clients that ask after them.
@@ -71,6 +74,8 @@ pub(super) const STOPPED: &str =
 pub(super) const UNDELIVERED: &str = "the answer that tells of it could not be delivered";
 pub(super) const EXITED: &str = "its client's process has ended";
 pub(super) const RELEASED: &str = "it was released";
+/// An end may outlast the begin of a stop by so long: far longer than a store takes that is well, and short for whoever stops an agent.
+pub(super) const LONGEST_END: Duration = Duration::from_secs(5);
 pub(super) const OUTLASTS: &str = "it is held until its time is over, as this agent is being stopped";
 
 impl TableState {

@@ -1,7 +1,10 @@
 //! Plan: of a lease that has left the table, however it did, no note of its deadline stays, also of one whose deadline is a day ahead. Beats are so near that their connection
-//! stays, and no nearer where nothing can be put off. A tick that has begun is told though the agent stops. A leadership is given up by its own key.
+//! stays, and no nearer where nothing can be put off. A tick that has begun is told though the agent stops. A leadership is given up by its own key. A stop waits for what
+//! is given back last until its client is answered, and not without end. A lease is told of once it is there, and whoever is told may ask.
 use super::*;
 use tenure::range::KeyRange;
+use tenure_store::{Fault, FaultyStore};
+use tenure_testkit::listens_by;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -30,7 +33,7 @@ async fn of_what_has_left_the_table_no_note_stays() {
         // A connection that rests for half a minute is closed.
         assert!(reply.beat_in_ms <= 20_000, "{reply:?}");
         match how {
-            "ended" => assert!(table.end(&reply.id, End::GivenBack).await.unwrap()),
+            "ended" => assert!(table.end(&reply.id, End::GivenBack, &client).await.unwrap()),
             "lost" => {
                 let id = id_of(&reply.id).unwrap();
                 let entry = table.state().take(id, LAPSED).unwrap();
@@ -87,7 +90,7 @@ async fn a_tick_that_has_begun_is_told_though_the_agent_stops_and_what_else_come
     table.state().is_stopping = true;
     let told = table.enter(Holding::Tick(tick, crate::holding::Again::No), terms(), &client).unwrap();
     assert_eq!(table.beat(&told.id, &client).unwrap_err().code(), "stopping");
-    assert!(table.end(&told.id, End::Ran(String::new())).await.unwrap());
+    assert!(table.end(&told.id, End::Ran(String::new()), &client).await.unwrap());
     let refused = table.enter(Holding::Lease(late), terms(), &client).unwrap_err();
     assert_eq!(refused.code(), "stopping");
 }
@@ -149,4 +152,79 @@ async fn a_stop_waits_for_a_tick_whose_begin_is_being_written_and_not_for_one_th
     assert_eq!(begins.await.unwrap().unwrap(), 7);
     assert_eq!(waits.await.unwrap().unwrap_err().code(), "stopping");
     stop.await.unwrap();
+}
+
+/// A lease that is given back from now on, on a store that answers no more until it is told to.
+async fn given_back(
+    table: &Arc<LeaseTable>,
+    leases: &Leases,
+    slow: &FaultyStore<tenure::AnyStore>,
+    client: &Arc<ClientIdentity>,
+) -> tokio::task::JoinHandle<Result<bool, Problem>> {
+    let guard = leases.acquire("k").await.unwrap();
+    let id = table.enter(Holding::Lease(guard), terms(), client).unwrap().id;
+    slow.always(Fault::Held);
+    let (ends, client) = (Arc::clone(table), Arc::clone(client));
+    let ends = tokio::spawn(async move { ends.end(&id, End::GivenBack, &client).await });
+    while table.count() > 0 {
+        tokio::task::yield_now().await;
+    }
+    ends
+}
+
+#[tokio::test]
+async fn a_stop_waits_until_what_is_given_back_last_is_written_and_answered() {
+    let slow = FaultyStore::new(tenure::memory());
+    let leases = Leases::new(slow.clone()).unwrap();
+    let (table, client) = (table_of(&leases), Arc::new(ClientIdentity::unknown()));
+    let ends = given_back(&table, &leases, &slow, &client).await;
+    let stops = Arc::clone(&table);
+    let stop = tokio::spawn(async move { stops.stop().await });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(!stop.is_finished(), "the store has not answered");
+    slow.always(Fault::None);
+    while !ends.is_finished() {
+        slow.go_on();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    assert!(ends.await.unwrap().unwrap(), "it was not lost");
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    assert!(!stop.is_finished(), "its client has not been answered");
+    // Its connection is over, and with it the answer.
+    drop(client);
+    stop.await.unwrap();
+}
+
+#[tokio::test]
+async fn what_a_store_does_not_answer_while_the_agent_stops_is_told_as_unknown_and_not_as_lost() {
+    let slow = FaultyStore::new(tenure::memory());
+    let leases = Leases::new(slow.clone()).unwrap();
+    let (table, client) = (table_of(&leases), Arc::new(ClientIdentity::unknown()));
+    let ends = given_back(&table, &leases, &slow, &client).await;
+    // The runtime has nothing else to do than to wait, so its time passes at once.
+    tokio::time::pause();
+    table.stop().await;
+    let told = ends.await.unwrap().unwrap_err();
+    assert_eq!(told.code(), "unavailable", "{told:?}");
+    slow.always(Fault::None);
+    slow.go_on();
+}
+
+#[tokio::test]
+async fn a_lease_is_told_of_once_it_is_there_and_whoever_is_told_may_ask_for_it() {
+    let leases = Leases::new(tenure::memory()).unwrap();
+    let (table, client) = (table_of(&leases), Arc::new(ClientIdentity::unknown()));
+    let guard = leases.acquire("k").await.unwrap();
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let (asked, sees) = (Arc::clone(&table), Arc::clone(&seen));
+    let listens = listens_by(tracing::Level::DEBUG, move |event: &tracing::Event<'_>| {
+        if event.metadata().name() == "agent.lease" {
+            // Whoever asked in earnest would wait for ever where the table is locked.
+            let count = asked.state.try_lock().map(|state| state.entries.len()).ok();
+            sees.lock().unwrap().push(count);
+        }
+    });
+    table.enter(Holding::Lease(guard), terms(), &client).unwrap();
+    drop(listens);
+    assert_eq!(*seen.lock().unwrap(), [Some(1)]);
 }

@@ -2,7 +2,6 @@
 
 use super::LeaseTable;
 use crate::problem::Problem;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,14 +21,7 @@ impl LeaseTable {
             state.beginning += 1;
         }
         let _beginning = BeginningTick(Arc::clone(self));
-        let mut stopping = self.stopping.subscribe();
-        let mut begin = pin!(begin);
-        tokio::select! {
-            biased;
-            begun = &mut begin => return begun,
-            _ = stopping.wait_for(|is_stopping| *is_stopping) => {}
-        }
-        tokio::time::timeout(MOMENT, begin).await.unwrap_or_else(|_| Err(Problem::stopping()))
+        self.before_stop(MOMENT, begin, Problem::stopping).await
     }
 }
 

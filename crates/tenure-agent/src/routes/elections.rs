@@ -77,9 +77,10 @@ pub(crate) async fn campaign(
 )]
 pub(crate) async fn resign(
     State(shared): State<Arc<AgentState>>,
+    Extension(peer): Extension<Arc<ClientIdentity>>,
     Named(key): Named,
     Posted(asked): Posted<Resign>,
 ) -> Result<Json<ReleaseReply>, Problem> {
     shared.table.check_leads(&asked.id, &key)?;
-    super::ended(&shared, &asked.id, End::GivenBack).await
+    super::ended(&shared, &peer, &asked.id, End::GivenBack).await
 }

@@ -259,10 +259,11 @@ pub(crate) struct DoneRequest {
 )]
 pub(crate) async fn done(
     State(shared): State<Arc<AgentState>>,
+    Extension(peer): Extension<Arc<ClientIdentity>>,
     Named(id): Named,
     Posted(asked): Posted<DoneRequest>,
 ) -> Result<Json<ReleaseReply>, Problem> {
-    super::ended(&shared, &id, End::Done(asked.fields)).await
+    super::ended(&shared, &peer, &id, End::Done(asked.fields)).await
 }
 
 /// Why something failed.
@@ -284,10 +285,11 @@ pub(crate) struct FailureReport {
 )]
 pub(crate) async fn failed(
     State(shared): State<Arc<AgentState>>,
+    Extension(peer): Extension<Arc<ClientIdentity>>,
     Named(id): Named,
     Posted(asked): Posted<FailureReport>,
 ) -> Result<Json<ReleaseReply>, Problem> {
-    super::ended(&shared, &id, End::Failed(asked.says)).await
+    super::ended(&shared, &peer, &id, End::Failed(asked.says)).await
 }
 
 /// How far the work has come.

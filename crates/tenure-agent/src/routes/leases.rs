@@ -91,9 +91,10 @@ pub(crate) async fn beats(
 )]
 pub(crate) async fn release(
     State(shared): State<Arc<AgentState>>,
+    Extension(peer): Extension<Arc<ClientIdentity>>,
     Named(id): Named,
 ) -> Result<Json<ReleaseReply>, Problem> {
-    super::ended(&shared, &id, End::GivenBack).await
+    super::ended(&shared, &peer, &id, End::GivenBack).await
 }
 
 /// What the store has, whoever holds it: a page of records, in the order of their keys. A page has fewer than `limit` where they would be more than 1 MiB.

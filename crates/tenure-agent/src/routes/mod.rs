@@ -24,8 +24,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A client says how what it holds has ended.
-async fn ended(shared: &AgentState, id: &str, end: End) -> Result<Json<ReleaseReply>, Problem> {
-    Ok(Json(ReleaseReply { released: shared.table.end(id, end).await? }))
+async fn ended(
+    shared: &AgentState,
+    peer: &ClientIdentity,
+    id: &str,
+    end: End,
+) -> Result<Json<ReleaseReply>, Problem> {
+    Ok(Json(ReleaseReply { released: shared.table.end(id, end, peer).await? }))
 }
 
 /// What a client says of a lease, checked.

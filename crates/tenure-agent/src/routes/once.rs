@@ -109,9 +109,10 @@ pub(crate) struct TickEnd {
 )]
 pub(crate) async fn end(
     State(shared): State<Arc<AgentState>>,
+    Extension(peer): Extension<Arc<ClientIdentity>>,
     Named(id): Named,
     Posted(asked): Posted<TickEnd>,
 ) -> Result<Json<ReleaseReply>, Problem> {
     let end = if asked.is_well { End::Ran(asked.says) } else { End::Failed(asked.says) };
-    super::ended(&shared, &id, end).await
+    super::ended(&shared, &peer, &id, end).await
 }

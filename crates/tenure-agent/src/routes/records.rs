@@ -16,6 +16,8 @@ use tenure::permits::is_semaphore;
 use tenure::range::is_section;
 use tenure::store::Record;
 use tenure::{Fence, HolderId, Key, LeaseError, Occupant, Request, Store, Ttl};
+use tenure_store::parts::quietly;
+use tenure_store::tell;
 use utoipa::ToSchema;
 
 /// Where operators' requests are logged.
@@ -100,8 +102,8 @@ pub(crate) async fn release(
             biased;
             forced = leases.release_by_force_of(key, Fence(fence), |_, _| {}) => forced,
             () = place.stopped() => {
-                tracing::warn!(
-                    name: "agent.operator", target: TARGET, key, fence,
+                tell!(
+                    warn, name: "agent.operator", target: TARGET, key, fence,
                     "release given up, as this agent is being stopped: its holder may have been told, and the key is not vacated; ask another agent, or `tenure release`"
                 );
                 return;
@@ -109,10 +111,10 @@ pub(crate) async fn release(
         };
         match forced {
             Ok(forced) => {
-                tracing::warn!(name: "agent.operator", target: TARGET, key, fence = forced.fence.0, vacated = forced.vacated, "released");
+                tell!(warn, name: "agent.operator", target: TARGET, key, fence = forced.fence.0, vacated = forced.vacated, "released");
             }
             Err(error) => {
-                tracing::warn!(name: "agent.operator", target: TARGET, key, %error, "release failed");
+                tell!(warn, name: "agent.operator", target: TARGET, key, %error, "release failed");
             }
         }
     });
@@ -249,7 +251,7 @@ impl From<LeaseError> for Problem {
 
 /// Whatever else is logged, this should be.
 fn done(action: &'static str, peer: &ClientIdentity, key: &Key, fence: u64, holder: &str) {
-    metrics::counter!("tenure_agent_operator_total", "action" => action).increment(1);
+    quietly(|| metrics::counter!("tenure_agent_operator_total", "action" => action).increment(1));
     let (key, by) = (key.as_str(), peer.name());
-    tracing::warn!(name: "agent.operator", target: TARGET, action, by, key, fence, holder, "an operator's request");
+    tell!(warn, name: "agent.operator", target: TARGET, action, by, key, fence, holder, "an operator's request");
 }
