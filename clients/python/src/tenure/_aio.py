@@ -15,7 +15,7 @@ from ._fleet import Pauses, Unit, Worker
 from ._lease import Lease, Ranges
 from ._once import wish
 from ._wanted import Wanted, had, in_thread
-from ._wire import _PATIENCE, check_wait
+from ._wire import _PATIENCE, check_short_wait, check_wait
 
 _L = TypeVar("_L", bound=Lease)
 
@@ -125,7 +125,7 @@ class AsyncClient:
         return AsyncWorker(joined, self._next_unit)
 
     async def _next_unit(self, worker: str, wait: float) -> Optional[Unit]:
-        check_wait(wait)
+        check_short_wait(wait)
         client = self._client
         return await had(
             lambda wire: client._next_unit(worker, wait, wire),

@@ -2,18 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Dict, Mapping, Optional, Tuple
 from urllib.parse import quote
 
 Asked = Tuple[str, Dict[str, Any]]
 
 
+#: What to do about a time that is none.
+_REMEDIES = {
+    "ttl": "leave it out for the usual one",
+    "at_most": "leave it out to hold it for as long as it is wanted",
+    "lasts": "a day is the most",
+    "drain": "leave it out for the usual one",
+}
+
+
+def millis(name: str, seconds: float) -> int:
+    """Raises `ValueError` unless it is a time: neither an agent nor a program is asked for what is none."""
+    if not 0 <= seconds < math.inf:
+        raise ValueError(f"{name} is {seconds!r}; it must be seconds, and not without end: {_REMEDIES[name]}")
+    return int(seconds * 1000)
+
+
 def timed(ttl: Optional[float], at_most: Optional[float], **fields: Any) -> Dict[str, Any]:
     """These fields, and the times that are given, in seconds."""
     if ttl is not None:
-        fields["ttl_ms"] = int(ttl * 1000)
+        fields["ttl_ms"] = millis("ttl", ttl)
     if at_most is not None:
-        fields["at_most_ms"] = int(at_most * 1000)
+        fields["at_most_ms"] = millis("at_most", at_most)
     return fields
 
 
@@ -47,7 +64,7 @@ def mode(name: str, mode: str, ttl: Optional[float]) -> Asked:
 
 
 def ranges(section: str, wanted: str, lasts: float, all: bool) -> Asked:
-    body = {"range": wanted, "for_ms": int(lasts * 1000), "all": all}
+    body = {"range": wanted, "for_ms": millis("lasts", lasts), "all": all}
     return f"/v1/sections/{quote(section, safe='')}/leases", body
 
 

@@ -17,7 +17,7 @@ from ._errors import AgentError, Closed, HeldByAnother, LeaseLost, Refused, Unre
 from ._fleet import Pauses, Unit, Worker
 from ._lease import Lease, Ranges, of_kind
 from ._once import OncePer, Tick, wish
-from ._wire import _PATIENCE, Wire, check_wait, checked_token, default_address, is_socket, reading, trust
+from ._wire import _PATIENCE, Wire, check_short_wait, check_wait, checked_token, default_address, is_socket, reading, trust
 
 #: Leases in one request.
 _MOST_BEATS = 1000
@@ -199,7 +199,7 @@ class Client:
         if most_weight is not None:
             body["most_weight"] = most_weight
         if drain is not None:
-            body["drain_ms"] = int(drain * 1000)
+            body["drain_ms"] = _asks.millis("drain", drain)
         body["on_exit"] = self._on_exit
         try:
             joined = self._ask("POST", f"/v1/fleets/{quote(fleet, safe='')}/workers", body)
@@ -239,7 +239,7 @@ class Client:
         return None
 
     def _next_unit(self, worker: str, wait: float, wire: Optional[Wire] = None) -> Optional[Unit]:
-        check_wait(wait)
+        check_short_wait(wait)
         wire = wire or self._wire(wait + _PATIENCE)
         try:
             sent_ns = boottime_ns()

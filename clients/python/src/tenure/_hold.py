@@ -11,6 +11,7 @@ import threading
 import weakref
 from typing import IO, Any, Deque, Dict, List, Optional, Sequence
 
+from ._asks import millis
 from ._clock import timeline
 from ._errors import AgentError, HeldByAnother, Unreachable
 from ._lease import Lease
@@ -115,9 +116,9 @@ def _command(
         command.append("--try")
     elif wait is not None and wait != math.inf:
         command.append(f"--wait={int(wait * 1000)}ms")
-    for name, span in (("ttl", ttl), ("max", at_most)):
+    for option, name, span in (("ttl", "ttl", ttl), ("max", "at_most", at_most)):
         if span is not None:
-            command.append(f"--{name}={int(span * 1000)}ms")
+            command.append(f"--{option}={millis(name, span)}ms")
     # Where the environment may not arrive, another store would be taken in silence. Where it does, a password in the URL is in no list of processes.
     if store is not None and len(program) > 1:
         command.append(f"--store={store}")

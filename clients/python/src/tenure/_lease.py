@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from types import TracebackType
@@ -74,7 +75,9 @@ class Lease:
 
     def wait_lost(self, timeout: Optional[float] = None) -> bool:
         """Waits until it is lost or given back; false if the time was over first. For a thread that watches."""
-        end_ns = None if timeout is None else boottime_ns() + int(timeout * 1e9)
+        if timeout is not None and math.isnan(timeout):
+            raise ValueError(f"timeout is {timeout!r}; it must be seconds, or None to wait for as long as it is held")
+        end_ns = None if timeout is None or timeout == math.inf else boottime_ns() + int(max(timeout, 0) * 1e9)
         while self.held:
             left = self.remaining
             if end_ns is not None:

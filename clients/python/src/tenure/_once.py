@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Callable, Dict, Optional, Type, TypeVar, Union
@@ -91,13 +92,19 @@ def wish(key: str, tick: Union[datetime, float, None], every: Optional[float], a
         raise ValueError("say either `every`, how many seconds ticks are apart, or `tick`, when it is scheduled for")
     asked = timed(ttl, None, key=key, at_least_once=at_least_once)
     if every is not None:
-        if not every >= 0.001:
-            raise ValueError(f"every is {every!r}; it must be seconds, a thousandth at the least")
+        if not 0.001 <= every < math.inf:
+            raise ValueError(f"every is {every!r}; it must be seconds, a thousandth at the least, and not without end")
         asked["every_ms"] = round(every * 1000)
-    else:
-        if isinstance(tick, datetime):
-            if tick.tzinfo is None:
-                raise ValueError("the tick names no time zone; add one, as datetime.timezone.utc, or hosts may mean different times")
-            tick = tick.timestamp()
-        asked["tick_ms"] = round(tick * 1000)  # type: ignore[operator]
+    elif tick is not None:
+        asked["tick_ms"] = _tick_ms(tick)
     return asked
+
+
+def _tick_ms(tick: Union[datetime, float]) -> int:
+    if isinstance(tick, datetime):
+        if tick.tzinfo is None:
+            raise ValueError("the tick names no time zone; add one, as datetime.timezone.utc, or hosts may mean different times")
+        tick = tick.timestamp()
+    if not 0 <= tick < math.inf:
+        raise ValueError(f"tick is {tick!r}; it must be a time since 1970: a datetime with its time zone, or seconds since then")
+    return round(tick * 1000)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import math
 import os
 import socket
 import ssl
@@ -47,6 +48,12 @@ def check_wait(wait: Optional[float]) -> None:
     """
     if wait is not None and not wait >= 0:
         raise ValueError(f"wait is {wait!r}; it must be seconds, 0 for one try, or None to wait for ever")
+
+
+def check_short_wait(wait: Optional[float]) -> None:
+    """Raises `ValueError` unless it is a time to wait for a unit. That ends: a worker that does not ask again leaves its fleet."""
+    if wait is None or not 0 <= wait < math.inf:
+        raise ValueError(f"wait is {wait!r}; it must be seconds, a minute at the most: ask again after that, or go by `units` or `run`")
 
 
 def default_address() -> str:
