@@ -1,7 +1,12 @@
 //! The public items of each library, one a line, in `docs/api`: so that a change of the interface shows in a diff.
 //!
-//! They are read from the sources as `cargo fmt` leaves them: an item begins a line, and `}` in its column ends it.
+//! An item is listed if users can name it, and by the shortest path by which they can. What is hidden from the documentation is left out.
 
+mod items;
+mod reach;
+
+use items::items;
+use reach::{ModulePath, Modules, listing};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -49,11 +54,11 @@ fn listings(root: &Path) -> Result<Vec<(PathBuf, String)>, String> {
         if package.join("src/lib.rs").is_file() {
             let manifest = read(&package.join("Cargo.toml"))?;
             let name = manifest.lines().find_map(|line| line.strip_prefix("name = ")).unwrap_or_default();
-            let mut sources = Vec::new();
-            sources_in(&package.join("src"), &mut sources)?;
+            let mut modules = Modules::new();
+            read_modules(&package.join("src"), &[], &mut modules)?;
             all.push((
                 root.join(LISTINGS).join(format!("{}.txt", name.trim_matches('"'))),
-                listing(&sources),
+                listing(&modules),
             ));
         }
     }
@@ -68,152 +73,64 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
-fn sources_in(folder: &Path, sources: &mut Vec<String>) -> Result<(), String> {
+/// The items of all files below a folder, by the modules that have them.
+fn read_modules(folder: &Path, at: &[String], modules: &mut Modules) -> Result<(), String> {
     for path in entries(folder) {
+        let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let module: ModulePath = match name.as_str() {
+            "mod" | "lib" | "main" => at.to_vec(),
+            _ => [at, &[name]].concat(),
+        };
         if path.is_dir() {
-            sources_in(&path, sources)?;
-        } else if path.extension().is_some_and(|kind| kind == "rs") && !path.ends_with("tests.rs") {
-            sources.push(read(&path)?);
+            read_modules(&path, &module, modules)?;
+        } else if path.extension().is_some_and(|kind| kind == "rs") {
+            add_items(&read(&path)?, &module, modules);
         }
     }
     Ok(())
 }
 
-/// The items of all sources, by name. Implementations are shown of public types only, and of no trait of the crate's own.
-fn listing(sources: &[String]) -> String {
-    let items: BTreeSet<(String, String)> = sources.iter().flat_map(|source| items(source)).collect();
-    let named = |words: [&str; 4]| -> BTreeSet<String> {
-        let lines = sources.iter().flat_map(|source| source.lines());
-        let of =
-            |line: &str| words.iter().find_map(|word| Some(name(line.trim_start().strip_prefix(*word)?)));
-        lines.filter_map(of).collect()
-    };
-    let public = named(["pub struct ", "pub enum ", "pub trait ", "pub union "]);
-    let own = named(["trait ", "pub(crate) trait ", "pub(super) trait ", "pub(self) trait "]);
-    let is_shown = |item: &str| match item.strip_prefix("impl").and_then(|rest| rest.split_once(" for ")) {
-        Some((what, of)) => {
-            let what = what.rsplit([' ', ':']).next().unwrap_or(what);
-            (of.starts_with('$') || public.contains(&name(of))) && !own.contains(&name(what))
-        }
-        None => true,
-    };
-    let line = |(of, item): (String, String)| if of.is_empty() { item } else { format!("{of}: {item}") };
-    items.into_iter().filter(|(_, item)| is_shown(item)).map(|item| line(item) + "\n").collect()
-}
-
-/// The word that a text begins with.
-fn name(text: &str) -> String {
-    text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
-}
-
-/// What encloses an item: in which column it began, what it is called, and whether all in it is public, as in an enum or a trait.
-struct Around {
-    column: usize,
-    name: String,
-    is_open: bool,
-}
-
-/// Each public item of a source, with what it belongs to.
-fn items(source: &str) -> Vec<(String, String)> {
-    let (mut all, mut around, mut attributes): (Vec<_>, Vec<Around>, Vec<&str>) = Default::default();
-    let mut lines = source.lines();
-    while let Some(line) = lines.next() {
-        let text = line.trim_start();
-        let column = line.len() - text.len();
-        if text.is_empty() || text.starts_with("//") {
-            continue;
-        }
-        while around
-            .last()
-            .is_some_and(|last| column < last.column || column == last.column && text.starts_with('}'))
-        {
-            around.pop();
-        }
-        if text.starts_with("#[") {
-            attributes.push(text);
-            continue;
-        }
-        let with: Vec<&str> = std::mem::take(&mut attributes);
-        if with.iter().any(|attribute| attribute.starts_with("#[cfg(test)]")) && column == 0 {
-            lines.by_ref().take_while(|line| !text.ends_with(';') && *line != "}").for_each(drop);
-            continue;
-        }
-        let parent = around.last();
-        let is_open = parent.is_some_and(|parent| parent.is_open && column == parent.column + 4);
-        let is_item = text.starts_with("pub ") || is_open && !text.starts_with(['}', ')']);
-        let is_impl = text.starts_with("impl")
-            && (column == 0 || parent.is_some_and(|parent| parent.name.starts_with("macro")));
-        if !(is_item || is_impl || text.starts_with("macro_rules! ")) {
-            continue;
-        }
-        let words: Vec<&str> = text.split(' ').collect();
-        let is = |kind: &str| words.iter().take(4).any(|word| *word == kind);
-        let ends: &[char] = match () {
-            () if is("use") || is("const") && !is("fn") || is("static") || is("type") => &[';'],
-            () if is_impl
-                || ["fn", "struct", "enum", "trait", "mod", "union", "macro_rules!"]
-                    .iter()
-                    .any(|kind| is(kind)) =>
-            {
-                &['{', ';', '}']
-            }
-            () => &[',', '{', ';'],
-        };
-        let mut item = text.to_owned();
-        while !item.ends_with(ends) {
-            let Some(more) = lines.next() else { break };
-            let more = more.trim_start();
-            if !more.starts_with("//") {
-                item = format!("{item}{}{more}", if item.ends_with(['(', '<', '[']) { "" } else { " " });
-            }
-        }
-        if item.ends_with('{') {
-            let header = item.trim_end_matches([' ', '{']).trim_start_matches("pub ");
-            let header = ["struct ", "enum ", "trait ", "mod "]
-                .iter()
-                .find_map(|kind| header.strip_prefix(kind))
-                .unwrap_or(header);
-            let of = match header.strip_prefix("impl") {
-                Some(of) => of.split_once("> ").filter(|_| of.starts_with('<')).map_or(of, |(_, of)| of),
-                None => header.split([':', '(']).next().unwrap_or(header),
-            };
-            let is_open = is_item && (is("enum") || is("trait") || is_open && !is("fn"));
-            around.push(Around { column, name: of.trim().to_owned(), is_open });
-        }
-        let is_hidden = with.contains(&"#[doc(hidden)]");
-        if is_item && !is_hidden || is_impl && item.contains(" for ") {
-            let parent =
-                around.iter().rev().find(|parent| parent.column < column).map_or("", |parent| &parent.name);
-            let shown = |attribute: &&&str| {
-                ["#[non_exhaustive", "#[cfg(", "#[derive("].iter().any(|kind| attribute.starts_with(kind))
-            };
-            let mut words: Vec<&str> = with.iter().filter(shown).copied().collect();
-            let item = item.trim_end_matches([' ', '{', ',', ';']).replace(",)", ")").replace(", )", ")");
-            // A body or a value is nobody's business.
-            let is_value = is("static") || is("const") && !is("fn");
-            let body = if is_value {
-                " = "
-            } else if is("fn") {
-                " {"
-            } else {
-                "\n"
-            };
-            let item = item.split(body).next().unwrap_or(&item);
-            words.push(item);
-            all.push((parent.to_owned(), words.join(" ")));
-        }
+/// The items of one file, some of which are in modules within it.
+fn add_items(source: &str, module: &[String], modules: &mut Modules) {
+    for item in items(source) {
+        modules.entry([module, item.modules.as_slice()].concat()).or_default().push(item);
     }
-    all
 }
 
 #[cfg(test)]
 mod tests {
+    //! Plan: what is public is listed and nothing else; by public modules and by what they export, each once; and what only the crate can name is
+    //! left out with all that belongs to it.
     use super::*;
+
+    /// The lines for these files, each named by its module.
+    fn listed(files: &[(&str, &str)]) -> Vec<String> {
+        let mut modules = Modules::new();
+        for (module, source) in files {
+            let module: ModulePath =
+                module.split("::").filter(|name| !name.is_empty()).map(str::to_owned).collect();
+            add_items(source, &module, &mut modules);
+        }
+        listing(&modules).lines().map(str::to_owned).collect()
+    }
+
+    fn sorted<const N: usize>(lines: [&str; N]) -> Vec<&str> {
+        let mut lines = lines.to_vec();
+        lines.sort_unstable();
+        lines
+    }
+
+    fn assert_listed<const N: usize>(files: &[(&str, &str)], lines: [&str; N]) {
+        let mut listed = listed(files);
+        listed.sort_unstable();
+        assert_eq!(listed, sorted(lines));
+    }
 
     #[test]
     fn public_items_are_listed_and_nothing_else() {
         let source = r#"
 use std::fmt;
+mod guard;
 pub use crate::guard::{
     Guard, Held,
 };
@@ -226,9 +143,15 @@ pub struct Parcel<T> {
     own: T,
 }
 pub(crate) struct Hidden;
+struct Own {
+    pub field: u8,
+}
 pub enum Damage {
     Expired,
     Taken { by: Key },
+    Lost {
+        key: Key,
+    },
 }
 impl<T> Parcel<T> {
     pub fn get(
@@ -254,37 +177,98 @@ impl fmt::Display for Parcel<u8> {
 }
 impl Private for Damage {}
 impl fmt::Display for Hidden {}
+impl From<Damage> for (u8, u8) {}
 #[cfg(feature = "sqlite")]
 pub mod sqlite {
     pub fn open() {}
 }
 pub struct Weight(pub u64);
+#[macro_export]
+macro_rules! parcels {
+    () => {};
+}
+#[cfg(test)]
+use std::{
+    env,
+};
+pub fn after() {}
 #[cfg(test)]
 mod tests {
     pub fn helper() {}
 }
 "#;
+        let guard = "pub struct Guard;\nnames!(Held);\n";
         let lines = [
             "#[cfg(feature = \"sqlite\")] pub mod sqlite",
             "#[derive(Debug)] #[non_exhaustive] pub struct Parcel<T>",
             "impl fmt::Display for Parcel<u8>",
+            "impl From<Damage> for (u8, u8)",
+            "macro_rules! parcels",
             "pub enum Damage",
+            "pub fn after()",
+            "pub struct Guard",
             "pub struct Weight(pub u64)",
             "pub trait Depot",
-            "pub use crate::guard::{ Guard, Held, }",
+            // A macro makes it.
+            "pub use guard::Held",
             "Parcel<T>: pub const MAX: u64",
             "Parcel<T>: pub fn get(&self, key: &str) -> Option<T> where T: Clone",
             "Parcel<T>: pub key: Key",
             "Damage: Expired",
+            "Damage: Lost",
+            "Damage::Lost: key: Key",
             "Damage: Taken { by: Key }",
             "Depot: fn id(&self) -> String",
             "sqlite: pub fn open()",
         ];
-        let listed = listing(&[source.to_owned()]);
-        let (listed, mut lines): (Vec<&str>, Vec<&str>) = (listed.lines().collect(), lines.to_vec());
-        let mut sorted = listed.clone();
-        sorted.sort_unstable();
-        lines.sort_unstable();
-        assert_eq!(sorted, lines);
+        assert_listed(&[("", source), ("guard", guard)], lines);
+    }
+
+    #[test]
+    fn an_item_is_listed_by_the_path_that_users_name_it_by() {
+        let files = [
+            ("", "mod wire;\npub mod face;\npub use face::{Face, nose::Nose};\n"),
+            (
+                "face",
+                "pub(crate) mod nose;\nmod ear;\npub use ear::{Ear, lobes};\npub use std::fmt::Debug;\npub struct Face {\n    pub nose: Nose,\n}\n",
+            ),
+            ("face::nose", "use super::Face;\npub struct Nose;\nimpl Face {\n    pub fn blow(&self) {}\n}\n"),
+            ("face::ear", "pub mod lobes;\npub struct Ear;\npub struct Drum;\n"),
+            ("face::ear::lobes", "pub fn left() {}\n"),
+            (
+                "wire",
+                "pub struct Message {\n    pub id: u64,\n}\npub mod event {\n    pub enum Kind {\n        Put,\n    }\n}\n",
+            ),
+        ];
+        let lines = [
+            "pub mod face",
+            "pub struct Face",
+            "Face: pub fn blow(&self)",
+            "Face: pub nose: Nose",
+            "pub struct Nose",
+            "face: pub mod lobes",
+            "face: pub struct Ear",
+            "face: pub use crate::Face",
+            "face: pub use std::fmt::Debug",
+            "face::lobes: pub fn left()",
+        ];
+        assert_listed(&files, lines);
+    }
+
+    #[test]
+    fn what_is_hidden_from_the_documentation_or_is_for_tests_only_is_not_listed() {
+        let files = [
+            (
+                "",
+                "#[doc(hidden)]\npub mod statements;\n#[cfg(test)]\nmod walk;\nmod call;\n#[doc(hidden)]\npub use call::examine;\npub use call::Call;\n",
+            ),
+            ("statements", "pub fn ask() {}\n"),
+            ("walk", "use crate::Call;\nimpl Default for Call {}\n"),
+            (
+                "call",
+                "pub fn examine() {}\npub struct Call;\nimpl Call {\n    #[doc(hidden)]\n    pub fn inner(&self) {}\n    pub fn outer(&self) {}\n}\n",
+            ),
+        ];
+        assert_listed(&files, ["pub struct Call", "Call: pub fn outer(&self)"]);
     }
 }

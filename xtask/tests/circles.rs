@@ -1,11 +1,13 @@
 //! Files of one crate use each other in one direction: where two need each other, neither can be read, tested or changed without the other.
 //!
-//! What counts is the paths in a file, in `use` and elsewhere, that lead to another file of its crate. A file and those of its own submodules are
-//! one room: a parent names its children, and they name what is their parent's. What is compiled for tests only is left out.
+//! What counts is the paths in a file that lead to another file of its crate: in `use`, in code, and in those macros whose arguments are expressions.
+//! A file and those of its own submodules are one room: a parent names its children, and they name what is their parent's. What is compiled for
+//! tests only is left out. A call of a method names no file. So the files that share one type's methods may need each other, and nothing shows here.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
 
 /// Where a module is in its crate.
@@ -57,6 +59,13 @@ fn a_circle_of_files_is_noticed_and_a_parent_with_its_children_is_none() {
     assert_eq!(names(read(&three)), [["a", "b", "c"]]);
     let by_export = [root, ("a", "use crate::Seen;"), ("b", ""), ("c", "use crate::a;")];
     assert_eq!(names(read(&by_export)), [["a", "c"]]);
+    let by_macro = [
+        root,
+        ("a", "fn f() { assert!(crate::b::is_well(), \"{}\", 1) }"),
+        ("b", "use crate::a;"),
+        ("c", ""),
+    ];
+    assert_eq!(names(read(&by_macro)), [["a", "b"]]);
     let one_way = [
         root,
         ("a", "use crate::b;"),
@@ -191,8 +200,8 @@ impl Named<'_> {
     }
 }
 
-impl Visit<'_> for Named<'_> {
-    fn visit_item(&mut self, item: &syn::Item) {
+impl<'ast> Visit<'ast> for Named<'_> {
+    fn visit_item(&mut self, item: &'ast syn::Item) {
         let attributes = match item {
             syn::Item::Mod(it) => &it.attrs,
             syn::Item::Use(it) => &it.attrs,
@@ -209,14 +218,22 @@ impl Visit<'_> for Named<'_> {
         }
     }
 
-    fn visit_item_use(&mut self, item: &syn::ItemUse) {
+    fn visit_item_use(&mut self, item: &'ast syn::ItemUse) {
         self.tree(&[], &item.tree, !matches!(item.vis, syn::Visibility::Inherited));
     }
 
-    fn visit_path(&mut self, path: &syn::Path) {
+    fn visit_path(&mut self, path: &'ast syn::Path) {
         let names: Vec<String> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
         self.paths.extend(self.in_crate(&names));
         visit::visit_path(self, path);
+    }
+
+    fn visit_macro(&mut self, called: &'ast syn::Macro) {
+        let arguments = called.parse_body_with(Punctuated::<syn::Expr, syn::Token![,]>::parse_terminated);
+        for argument in arguments.iter().flatten() {
+            self.visit_expr(argument);
+        }
+        visit::visit_macro(self, called);
     }
 }
 
