@@ -22,7 +22,7 @@ use tenure_bench::handoffs::{Crowd, compare};
 use tenure_bench::pairs::{PairMaker, pair, table};
 use tenure_bench::rest::fleet_at_rest;
 use tenure_bench::{is_bench, span};
-use tenure_postgres::statements::{Call, Lines};
+use tenure_postgres::statements::{Call, Connections};
 use tenure_postgres::tokio_postgres::types::{ToSql, Type};
 use tenure_postgres::tokio_postgres::{Client, NoTls, Statement};
 use tenure_postgres::{PostgresConfig, PostgresStore, Prepare};
@@ -44,7 +44,7 @@ async fn main() {
     handoffs(&config, &format!("{url}{}schema={schema}", if url.contains('?') { '&' } else { '?' }), span)
         .await;
     fleet_at_rest(open(&config).await, if is_bench() { 1000 } else { 50 }).await.unwrap();
-    Lines::open(&config).unwrap().run(&format!("DROP SCHEMA {schema} CASCADE")).await.unwrap();
+    Connections::open(&config).unwrap().run(&format!("DROP SCHEMA {schema} CASCADE")).await.unwrap();
 }
 
 async fn open(config: &PostgresConfig) -> PostgresStore {
@@ -59,7 +59,7 @@ async fn prepare_tables(config: &PostgresConfig, schema: &str) {
          INSERT INTO {schema}.bare_plain SELECT * FROM {schema}.bare;
          CREATE TABLE {schema}.less (key text PRIMARY KEY, value text NOT NULL, deadline timestamptz);"
     );
-    Lines::open(config).unwrap().run(&tables).await.unwrap();
+    Connections::open(config).unwrap().run(&tables).await.unwrap();
 }
 
 async fn pairs(config: &PostgresConfig, schema: &str, url: &str, span: Duration) {
@@ -113,7 +113,7 @@ async fn handoffs(config: &PostgresConfig, url: &str, span: Duration) {
 /// Twice `UPDATE … WHERE key = … AND version = …`.
 #[derive(Clone)]
 struct Bare {
-    lines: Lines,
+    connections: Connections,
     sql: Arc<str>,
     versions: Arc<[AtomicU64]>,
 }
@@ -124,7 +124,7 @@ impl Bare {
             "UPDATE {schema}.{table} AS t SET version = $2, record = $3 WHERE key = $1 AND version = $4 RETURNING t.version"
         );
         let versions = (0..MOST).map(|_| AtomicU64::new(0)).collect();
-        Bare { lines: Lines::open(config).unwrap(), sql: sql.into(), versions }
+        Bare { connections: Connections::open(config).unwrap(), sql: sql.into(), versions }
     }
 
     async fn pair(self, task: usize) {
@@ -135,7 +135,7 @@ impl Bare {
             let value = vec![7_u8; VALUE_BYTES];
             let params: [(&(dyn ToSql + Sync), Type); 4] =
                 [(&key, Type::BYTEA), (&next, Type::BYTEA), (&value, Type::BYTEA), (&expected, Type::BYTEA)];
-            let rows = self.lines.ask(Call::Write, &self.sql, &params).await.unwrap();
+            let rows = self.connections.ask(Call::Write, &self.sql, &params).await.unwrap();
             assert_eq!(rows.len(), 1, "each key has one user at a time");
         }
     }
@@ -144,7 +144,7 @@ impl Bare {
 /// What less sends, in tables of the same shape as its own.
 #[derive(Clone)]
 struct Less {
-    lines: Lines,
+    connections: Connections,
     take: Arc<str>,
     release: Arc<str>,
 }
@@ -158,16 +158,16 @@ impl Less {
              WHERE r.deadline < clock_timestamp() RETURNING true"
         );
         let release = format!("DELETE FROM {schema}.less WHERE key = $1 AND value = $2 RETURNING true");
-        Less { lines: Lines::open(config).unwrap(), take: take.into(), release: release.into() }
+        Less { connections: Connections::open(config).unwrap(), take: take.into(), release: release.into() }
     }
 
     async fn pair(self, task: usize) {
         let (key, value, ttl) = (format!("task/{task}"), "0123456789abcdef0123456789abcdef", 8_000_000_i64);
         let taken: [(&(dyn ToSql + Sync), Type); 3] =
             [(&key, Type::TEXT), (&value, Type::TEXT), (&ttl, Type::INT8)];
-        assert_eq!(self.lines.ask(Call::Write, &self.take, &taken).await.unwrap().len(), 1);
+        assert_eq!(self.connections.ask(Call::Write, &self.take, &taken).await.unwrap().len(), 1);
         let given: [(&(dyn ToSql + Sync), Type); 2] = [(&key, Type::TEXT), (&value, Type::TEXT)];
-        assert_eq!(self.lines.ask(Call::Write, &self.release, &given).await.unwrap().len(), 1);
+        assert_eq!(self.connections.ask(Call::Write, &self.release, &given).await.unwrap().len(), 1);
     }
 }
 

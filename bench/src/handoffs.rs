@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tenure::{AcquireError, AnyStore, Guard, Leases};
 use tenure_core::{InvalidInput, Key};
 use tenure_store::{MeteredStore, Outcome, Store};
-use tenure_testkit::Scribe;
+use tenure_testkit::RecordFactory;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 
@@ -151,18 +151,18 @@ pub async fn compare(
 /// What a conditional write takes on a store that is idle otherwise: one that is refused, of many in a row; or one that is done, each after
 /// a pause.
 async fn round_trips(store: &impl Store, are_done: bool) -> Result<LatencyStats, Trouble> {
-    let (key, scribe) = (Key::new("round-trip")?, Scribe::new());
+    let (key, factory) = (Key::new("round-trip")?, RecordFactory::new());
     let mut each = Vec::new();
-    let mut standing = store.write(scribe.if_vacant(&key, scribe.held(1))).await?;
+    let mut standing = store.write(factory.if_vacant(&key, factory.held(1))).await?;
     for _ in 0..200 {
         let write = match &standing {
             Outcome::Lost(Some(stored)) if are_done => {
-                scribe.unchanged(&key, stored.version, scribe.held(stored.record.fence.0))
+                factory.unchanged(&key, stored.version, factory.held(stored.record.fence.0))
             }
             Outcome::Won { version, fence } if are_done => {
-                scribe.unchanged(&key, *version, scribe.held(fence.0))
+                factory.unchanged(&key, *version, factory.held(fence.0))
             }
-            _ => scribe.if_vacant(&key, scribe.held(1)),
+            _ => factory.if_vacant(&key, factory.held(1)),
         };
         if are_done {
             // So that all has gone to sleep, as before a handoff.

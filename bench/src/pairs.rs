@@ -11,7 +11,7 @@ use tenure::Leases;
 use tenure::permits::Permits;
 use tenure_core::Version;
 use tenure_store::{Outcome, Store, Write};
-use tenure_testkit::Scribe;
+use tenure_testkit::RecordFactory;
 
 /// How many times each cell is measured.
 pub const ROUNDS: u32 = 6;
@@ -217,11 +217,11 @@ async fn permits_pair(permits: Permits) {
 
 #[allow(clippy::expect_used, reason = "the task that fails tells the table")]
 async fn store_pair(store: impl Store, task: usize) {
-    static SCRIBE: LazyLock<Scribe> = LazyLock::new(Scribe::new);
-    let key = SCRIBE.key(&format!("store/{task}"));
+    static FACTORY: LazyLock<RecordFactory> = LazyLock::new(RecordFactory::new);
+    let key = FACTORY.key(&format!("store/{task}"));
     let wall = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-    let (version, fence) = won(&store, SCRIBE.if_vacant(&key, SCRIBE.held(wall))).await;
-    won(&store, SCRIBE.unchanged(&key, version, SCRIBE.vacant(fence))).await;
+    let (version, fence) = won(&store, FACTORY.if_vacant(&key, FACTORY.held(wall))).await;
+    won(&store, FACTORY.unchanged(&key, version, FACTORY.vacant(fence))).await;
 }
 
 #[allow(clippy::expect_used, clippy::panic, reason = "the task that fails tells the table")]

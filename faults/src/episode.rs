@@ -1,6 +1,6 @@
 //! One cell: episodes of one fault on one store, and what was seen in them.
 
-use crate::check::{old_accepted, overlaps};
+use crate::check::{gone_back, old_accepted, overlaps};
 use crate::ledger::keep;
 use crate::matrix::{InjectedFault, Promise};
 use crate::raw;
@@ -12,6 +12,8 @@ use std::time::Duration;
 const REQUESTS: Duration = Duration::from_millis(500);
 /// How often in a takeover somebody has to be woken, one after the other: each may be as late as the worst of that time.
 const WAKES: u32 = 12;
+/// So many ttls after a fault nobody believes by a claim from before its end: a clock whose rate is 50 % off makes 1.64 of them of a belief.
+const SETTLED: u32 = 2;
 
 /// How much of it.
 #[derive(Debug, Clone)]
@@ -31,6 +33,10 @@ pub(crate) struct CellResult {
     pub(crate) double_holds: usize,
     pub(crate) old_accepted: usize,
     pub(crate) refused: usize,
+    /// When each fault was over.
+    pub(crate) healed: Vec<u64>,
+    /// Fences after a fault that are not above all before its end.
+    pub(crate) gone_back: usize,
     pub(crate) lost_releases: usize,
     /// Episodes in which the store refused a write while its servers had the fault.
     pub(crate) unserved: Option<u32>,
@@ -128,6 +134,7 @@ fn episode(
         return Err("the fault was not felt by anything that passed".into());
     }
     let healed = raw::now();
+    seen.healed.push(healed);
 
     let bound = fault.takeover(stage.lane.servers.kind, stage.ttl) + REQUESTS;
     let deposed = fault.deposes() && (span > stage.ttl * 7 / 5 || held.is_none() || is_sudden(fault));
@@ -245,6 +252,14 @@ fn finish(stage: &mut CellStage<'_>, promise: Promise, seen: &mut CellResult) ->
                 )
             }));
         }
+        let settled = u64::try_from((stage.ttl * SETTLED).as_nanos()).unwrap_or(u64::MAX);
+        let back = gone_back(&told.tenures, &seen.healed, settled);
+        seen.gone_back = back.len();
+        seen.wrong.extend(back.iter().take(3).map(|both| {
+            let (lower, higher) = (&both.lower, &both.higher);
+            let (after, before) = (lower.fence, higher.fence);
+            format!("{} had the fence {after} after a fault, and {} {before} before", lower.who, higher.who)
+        }));
         (seen.tenures, seen.released) = (told.tenures.len(), told.released);
     });
     let asked = stage.resource.asked();

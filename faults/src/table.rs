@@ -14,8 +14,8 @@ pub(crate) struct CellRow {
 }
 
 pub(crate) const HEAD: &str = "\
-| store | fault | promise | episodes | tenures | double holds | old fences accepted | old fences refused | releases lost | slowest takeover, and its bound | |
-|---|---|---|---|---|---|---|---|---|---|---|";
+| store | fault | promise | episodes | tenures | double holds | old fences accepted | old fences refused | fences gone back | releases lost | slowest takeover, and its bound | |
+|---|---|---|---|---|---|---|---|---|---|---|---|";
 
 impl CellRow {
     pub(crate) fn new(
@@ -35,7 +35,7 @@ impl CellRow {
         let CellRow { kind, name, promise, result } = self;
         let kind = kind.name();
         match result {
-            Err(error) => format!("| {kind} | {name} | {promise} | | | | | | | | **FAILED**: {error} |"),
+            Err(error) => format!("| {kind} | {name} | {promise} | | | | | | | | | **FAILED**: {error} |"),
             Ok(seen) => {
                 let served =
                     seen.unserved.map(|n| format!("no write was done meanwhile in {n} of {}", seen.episodes));
@@ -50,12 +50,14 @@ impl CellRow {
                     wrong += &format!("**WRONG**: {}{kept}", all.join("; "));
                 }
                 format!(
-                    "| {kind} | {name} | {promise} | {} | {} | {} | {} | {} | {} | {:.2} of {:.2} s | {}{wrong} |",
+                    "| {kind} | {name} | {promise} | {} | {} | {} | {} | {} | {} | {} | {:.2} of {:.2} s | \
+                     {}{wrong} |",
                     seen.episodes,
                     seen.tenures,
                     seen.double_holds,
                     seen.old_accepted,
                     seen.refused,
+                    seen.gone_back,
                     seen.lost_releases,
                     seen.slowest.0.as_secs_f64(),
                     seen.slowest.1.as_secs_f64(),

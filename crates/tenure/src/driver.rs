@@ -8,7 +8,6 @@ mod noting;
 mod queue;
 mod trouble;
 
-pub(crate) use flights::crashed;
 pub use trouble::Trouble;
 pub(crate) use trouble::{NOW_AND_THEN, Troubles};
 

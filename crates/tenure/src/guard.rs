@@ -326,21 +326,30 @@ impl Guard {
         self.free_at > self.leases.inner.clock.held()
     }
 
-    /// Stops believing but leaves the record to expire: for when what was done under the lease can't be ended for certain.
+    /// Stops believing but leaves the record to expire: for when what was done under the lease can't be ended for certain. That is so from
+    /// the call on. The future waits until nothing is renewed any more.
     ///
     /// # Cancel safety
-    /// Dropping the future changes nothing once it was polled. One that is dropped before that is a guard that is dropped, and gives its lease back.
-    pub async fn lapse(self) {
-        self.leave_to_expire().await;
+    /// Dropping the future changes nothing, whether it was polled or not.
+    pub fn lapse(self) -> impl Future<Output = ()> + Send {
+        let left = self.leave_to_expire();
+        async move {
+            // The last handle of its `Leases` ends with it: no sooner than the wait.
+            let _guard = self;
+            left.await;
+        }
     }
 
     /// As [`Guard::lapse`], for whoever shares it with a body that goes on.
-    pub(crate) async fn leave_to_expire(&self) {
+    pub(crate) fn leave_to_expire(&self) -> impl Future<Output = ()> + Send + use<> {
         self.spend();
         self.cell.end();
         self.leases.inner.keep_no_longer(self.id);
-        // An error means that the driver is gone, and with it the renewals.
-        let _ = self.leases.inner.ask(self.id, Command::Lapse(self.id)).await;
+        let reply = self.leases.inner.ask(self.id, Command::Lapse(self.id));
+        async move {
+            // An error means that the driver is gone, and with it the renewals.
+            let _answer = reply.await;
+        }
     }
 
     /// Turns the lease into plain data, valid for a ttl from now: to be refreshed, released or taken up again by any

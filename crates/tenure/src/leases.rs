@@ -28,6 +28,8 @@ use tracing::field::display;
 /// after a stop, and dropping them gives nothing back. All else of this crate that was made before the fork is of the parent, too: workers, units,
 /// ranges, candidates. A store that was opened before it is of no use in the child, whose calls may fail late: open it again there, and start new
 /// leases on it. (A child that is made past the C library, by a clone(2) of one's own, is refused what it asks, but may believe what it has.)
+/// What another thread was in the midst of at the fork, in this crate or another one, stays locked in the child, which may wait for that for ever.
+/// So fork a child that is to have leases of its own before other threads use any, or have it execute a program.
 #[derive(Clone)]
 pub struct Leases {
     pub(crate) inner: Arc<SharedLeases>,

@@ -326,15 +326,24 @@ impl Guards {
     /// As [`Guard::lapse`], for all.
     ///
     /// # Cancel safety
-    /// Dropping the future may release some in the background.
-    pub async fn lapse(self) {
-        self.leave_to_expire().await;
+    /// As that of [`Guard::lapse`].
+    pub fn lapse(self) -> impl Future<Output = ()> + Send {
+        let left = self.leave_to_expire();
+        async move {
+            // As of one guard.
+            let _guards = self;
+            left.await;
+        }
     }
 
-    async fn leave_to_expire(&self) {
+    fn leave_to_expire(&self) -> impl Future<Output = ()> + Send + use<> {
         self.gone.cancel();
-        for guard in &self.guards {
-            guard.leave_to_expire().await;
+        // Of all, before the first is waited for.
+        let left: Vec<_> = self.guards.iter().map(Guard::leave_to_expire).collect();
+        async move {
+            for one in left {
+                one.await;
+            }
         }
     }
 

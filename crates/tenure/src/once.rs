@@ -38,6 +38,8 @@
 //! # Cost
 //! Who comes too late costs one read. A run costs three writes: the claim, that it begins, and the release with how it ended.
 
+mod tick_guard;
+
 use crate::body::{self, BodyLimits, Held, Left, WithoutCaller};
 use crate::error::{AcquireError, BodyError, LeaseError};
 use crate::guard::Guard;
@@ -49,12 +51,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::once::{Delivery, Once, OnceAction, OnceEvent, Refusal};
 use tenure_core::time::millis;
-use tenure_core::{
-    Clock, Fence, InvalidInput, Key, Metadata, Occupant, Record, StoreError, Stored, Wall, reserved,
-};
+use tenure_core::{Fence, InvalidInput, Key, Metadata, Occupant, Record, StoreError, Stored, Wall, reserved};
 use tenure_store::{Expect, Store, Write};
 
 pub use tenure_core::once::{History, Run, RunState};
+pub use tick_guard::TickGuard;
 
 /// A tick of one key to be run, from [`Leases::once_per`].
 #[derive(Debug, Clone)]
@@ -63,6 +64,8 @@ pub struct OncePer {
     leases: Leases,
     key: String,
     tick: Wall,
+    /// How far ticks are apart, if that was said. It is checked when it is run.
+    period: Option<Duration>,
     delivery: Delivery,
     skew: Duration,
     keep: Duration,
@@ -121,6 +124,7 @@ impl Leases {
             leases: self.clone(),
             key: key.as_ref().to_owned(),
             tick,
+            period: None,
             delivery: Delivery::default(),
             skew: Once::SKEW,
             keep: Once::KEEP,
@@ -130,11 +134,12 @@ impl Leases {
         }
     }
 
-    /// The same for ticks that are `period` apart, counted from 1970 in UTC: the last one that is due by this host's clock.
+    /// The same for ticks that are `period` apart, counted from 1970 in UTC: the last one that is due by this host's clock. A period that is
+    /// no whole number of milliseconds, or none at all, is refused when it is to be run.
     pub fn once_every(&self, key: impl AsRef<str>, period: Duration) -> OncePer {
-        let period = millis(period).max(1);
         let now = self.clock().now().wall.0;
-        self.once_per(key, Wall(now - now % period))
+        let tick = Wall(now - now % millis(period).max(1));
+        OncePer { period: Some(period), ..self.once_per(key, tick) }
     }
 
     /// What ran for `key` last, as its record tells: one read.
@@ -150,6 +155,16 @@ impl Leases {
             None => Ok(History::default()),
         }
     }
+}
+
+/// Ticks are named in milliseconds.
+fn check_period(period: Duration) -> Result<(), InvalidInput> {
+    if period.is_zero() || !period.subsec_nanos().is_multiple_of(1_000_000) {
+        return Err(InvalidInput::new(format!(
+            "ticks can't be {period:?} apart; choose a whole number of milliseconds, from 1 on"
+        )));
+    }
+    Ok(())
 }
 
 fn record_key(key: &str) -> Result<Key, InvalidInput> {
@@ -285,6 +300,7 @@ impl OncePer {
 
     /// The tick, if it is due, with the lease, when it is written that it begins.
     async fn begun(&self, ends_by_itself: bool) -> Result<BegunTick, AcquireError> {
+        self.period.map_or(Ok(()), check_period)?;
         let clock = self.leases.clock();
         let holder = self.leases.holder().clone();
         let mut once = Once::new(self.tick, holder).delivery(self.delivery).skew(self.skew).keep(self.keep);
@@ -348,60 +364,6 @@ impl OncePer {
         inner.direct.read(key).await?.ok_or_else(|| {
             StoreError::unavailable(format!("{key} was removed as soon as it was made; try again"))
         })
-    }
-}
-
-/// A tick that has begun here, with the lease of its key. Dropping it releases the lease: the tick has run, or, where it is to run at least
-/// once, somebody is to run it again.
-#[must_use = "dropping it gives the lease up"]
-pub struct TickGuard {
-    guard: Guard,
-    once: Once,
-    clock: Arc<dyn Clock>,
-}
-
-impl TickGuard {
-    /// The lease that it runs under.
-    pub fn lease(&self) -> &Guard {
-        &self.guard
-    }
-
-    /// It has ended, well or not: that is written, with what is to be said of it (of which 200 bytes are kept), as the lease is released. False: the
-    /// lease was lost before.
-    ///
-    /// # Errors
-    /// As [`Guard::release_with`].
-    ///
-    /// # Cancel safety
-    /// Dropping the future does not stop the release.
-    pub async fn end(mut self, is_well: bool, says: impl Into<String>) -> Result<bool, LeaseError> {
-        let ended = OnceEvent::Ended(is_well, says.into());
-        match released(self.once.on(self.clock.now().wall, ended)) {
-            Some(fields) => self.guard.release_with(fields).await,
-            None => Ok(self.guard.release().await),
-        }
-    }
-
-    /// Its lease is left to expire, as what was begun could not be ended for certain.
-    ///
-    /// # Cancel safety
-    /// As that of [`Guard::lapse`](crate::Guard::lapse).
-    pub async fn lapse(self) {
-        self.guard.lapse().await;
-    }
-
-    /// The lease is released, and nothing is said of an end.
-    ///
-    /// # Cancel safety
-    /// Dropping the future does not stop the release.
-    pub async fn release(self) -> bool {
-        self.guard.release().await
-    }
-}
-
-impl fmt::Debug for TickGuard {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TickGuard").field("guard", &self.guard).finish_non_exhaustive()
     }
 }
 

@@ -7,7 +7,7 @@
 
 mod common;
 
-use common::events::{Scribe, documented, table};
+use common::events::{EventLog, documented, table};
 use common::{Process, TTL, World, settle};
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -18,24 +18,24 @@ use tenure::{AnyStore, Candidate, Clock as _, HolderId, Key, Leases, MemoryStore
 use tenure_store::{Fault, FaultyStore};
 
 /// Takes down what all tests of this program bring about.
-fn scribe() -> &'static Scribe {
-    static SCRIBE: OnceLock<Scribe> = OnceLock::new();
-    SCRIBE.get_or_init(|| {
-        let scribe = Scribe::default();
-        tracing::subscriber::set_global_default(scribe.clone()).unwrap();
-        scribe
+fn event_log() -> &'static EventLog {
+    static EVENT_LOG: OnceLock<EventLog> = OnceLock::new();
+    EVENT_LOG.get_or_init(|| {
+        let event_log = EventLog::default();
+        tracing::subscriber::set_global_default(event_log.clone()).unwrap();
+        event_log
     })
 }
 
 /// Waits, in whatever time there is, until an event of this name has come.
 async fn until_told(name: &str) {
     for _ in 0..10_000 {
-        if !scribe().named(name).is_empty() {
+        if !event_log().named(name).is_empty() {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("{name} is not told: {:#?}", scribe().of("tenure::fleet"));
+    panic!("{name} is not told: {:#?}", event_log().of("tenure::fleet"));
 }
 
 /// A store that tells of no changes, takes no `refused`, and can't read what is `unreadable`.
@@ -65,7 +65,7 @@ impl Store for Odd {
 
 #[tokio::test(start_paused = true)]
 async fn events_of_leases_and_of_the_store_are_those_of_the_crates_page() {
-    let scribe = scribe();
+    let event_log = event_log();
     let world = World::new();
     let Process { leases, faults, .. } = world.process();
     assert!(leases.acquire("given").await.unwrap().release().await);
@@ -95,11 +95,11 @@ async fn events_of_leases_and_of_the_store_are_those_of_the_crates_page() {
     .join()
     .unwrap();
     for (target, begins) in [("tenure::lease", "lease"), ("tenure::store", "store.")] {
-        assert_eq!(table(&scribe.of(target)), documented(page, begins), "{target}");
+        assert_eq!(table(&event_log.of(target)), documented(page, begins), "{target}");
     }
     let me = leases.holder().as_str();
     let of_key = |name: &str, key: &str| {
-        let all = scribe.named(name);
+        let all = event_log.named(name);
         all.into_iter().find(|told| told.says("key") == key && told.says("holder") == me).unwrap()
     };
     assert_eq!(of_key("lease.lost", "lost").says("fence"), lost.fence().to_string());
@@ -115,7 +115,7 @@ async fn events_of_leases_and_of_the_store_are_those_of_the_crates_page() {
 
 #[tokio::test(start_paused = true)]
 async fn events_of_elections_are_those_of_their_page() {
-    let scribe = scribe();
+    let event_log = event_log();
     let world = World::new();
     let (a, b) = (world.process(), world.process());
     let lead = |process: &Process| process.leases.candidate().key("led").start().unwrap();
@@ -139,14 +139,14 @@ async fn events_of_elections_are_those_of_their_page() {
     let (one, other) = (named(&a), named(&b));
     tokio::time::sleep(TTL * 3).await;
     assert_ne!(one.is_leader(), other.is_leader());
-    let namesakes = scribe.named("election.namesake");
+    let namesakes = event_log.named("election.namesake");
     assert!(namesakes.len() == 1 && namesakes[0].says("holder") == "pod-1", "{namesakes:?}");
     one.stop().await;
     other.stop().await;
-    let told = scribe.of("tenure::election");
+    let told = event_log.of("tenure::election");
     assert_eq!(table(&told), documented(include_str!("../src/election/mod.rs"), "election."));
     let of = |name: &str, holder: &HolderId| {
-        let mut all = scribe.named(name).into_iter();
+        let mut all = event_log.named(name).into_iter();
         all.find(|told| told.says("key") == "led" && told.says("holder") == holder.as_str()).unwrap()
     };
     let (mine, fence) = (a.leases.holder(), fence.to_string());
@@ -154,7 +154,7 @@ async fn events_of_elections_are_those_of_their_page() {
     for name in ["election.step_down", "election.ended"] {
         assert_eq!((of(name, mine).says("fence"), of(name, mine).says("reason")), (&*fence, "it resigned"));
     }
-    let seen: Vec<_> = scribe.named("election.leader");
+    let seen: Vec<_> = event_log.named("election.leader");
     let by_second = seen.iter().filter(|told| told.says("holder") == b.leases.holder().as_str());
     let leaders: Vec<_> = by_second.map(|told| (told.says("leader"), told.says("fence"))).collect();
     assert!(leaders.contains(&(mine.as_str(), &*fence)) && leaders.contains(&("", "")), "{leaders:?}");
@@ -164,14 +164,14 @@ async fn events_of_elections_are_those_of_their_page() {
     assert_eq!(by_first, ["", b.leases.holder().as_str()]);
     assert_eq!(leaders[0].0, mine.as_str());
     assert_eq!(
-        scribe.named("election.failing")[0].says("reason"),
+        event_log.named("election.failing")[0].says("reason"),
         "foreign or damaged record: not one of ours"
     );
 }
 
 #[tokio::test(start_paused = true)]
 async fn events_of_ranges_are_those_of_their_page() {
-    let scribe = scribe();
+    let event_log = event_log();
     let world = World::new();
     let section = Section::builder(world.memory.clone(), "told").clock(world.clock.clone()).start().unwrap();
     let whole = || "0_10".parse::<KeyRange>().unwrap();
@@ -183,10 +183,10 @@ async fn events_of_ranges_are_those_of_their_page() {
     let fence = late.fence().to_string();
     late.lost().await;
     drop(late);
-    let told = scribe.of("tenure::range");
+    let told = event_log.of("tenure::range");
     assert_eq!(table(&told), documented(include_str!("../src/range/mod.rs"), "range."));
     assert_eq!(told.len(), 4, "{told:?}");
-    let expired = &scribe.named("range.expired")[0];
+    let expired = &event_log.named("range.expired")[0];
     assert_eq!((expired.says("key"), expired.says("fence")), ("section/told", &*fence));
     assert_eq!(expired.says("holder"), section.holder().as_str());
 }
@@ -217,7 +217,7 @@ async fn work(fleet: &Fleet, ttl: Duration) -> (Worker, tokio::task::JoinHandle<
 
 #[tokio::test(start_paused = true)]
 async fn events_and_spans_of_fleets_are_those_of_their_page() {
-    let scribe = scribe();
+    let event_log = event_log();
     let world = World::new();
     let faults = FaultyStore::new(world.memory.clone());
     let fleet = fleet(Odd(faults.clone()), &world);
@@ -252,7 +252,7 @@ async fn events_and_spans_of_fleets_are_those_of_their_page() {
     // A task that blocks its thread can't be ended. Time is real there.
     std::thread::spawn(stuck).join().unwrap();
     let (old, refused) = refused(&world).await;
-    let told = scribe.of("tenure::fleet");
+    let told = event_log.of("tenure::fleet");
     assert_eq!(table(&told), documented(include_str!("../src/fleet/mod.rs"), "fleet."));
     let spans = told.iter().filter(|told| told.is_span);
     let spans: std::collections::BTreeSet<String> = spans
@@ -267,7 +267,7 @@ async fn events_and_spans_of_fleets_are_those_of_their_page() {
         .collect();
     assert_eq!(Vec::from_iter(spans), ["info unit: fence fleet holder key", "info worker: fleet holder"]);
     let of_unit = |name: &str, unit: &str| {
-        let (key, mut all) = (format!("fleet/told/unit/{unit}"), scribe.named(name).into_iter());
+        let (key, mut all) = (format!("fleet/told/unit/{unit}"), event_log.named(name).into_iter());
         all.find(|told| told.says("key") == key).unwrap_or_else(|| panic!("{name} of {unit}"))
     };
     for (name, unit, reason) in [
@@ -284,13 +284,13 @@ async fn events_and_spans_of_fleets_are_those_of_their_page() {
     assert_eq!(lost.says("holder"), kept_by.as_str());
     assert!(of_unit("fleet.panicked", "panicking").says("reason").contains("out of range"));
     assert!(of_unit("fleet.not_let_go", "elsewhere").says("reason").contains("nobody"));
-    let refusals = scribe.named("fleet.refused");
+    let refusals = event_log.named("fleet.refused");
     assert_eq!((refusals[0].says("reason"), refusals[0].says("holder")), (&*old, refused.as_str()));
-    let mut roles = scribe.named("fleet.role").into_iter();
+    let mut roles = event_log.named("fleet.role").into_iter();
     let plans =
         roles.find(|told| told.says("holder") == worker.holder().as_str() && told.says("role") == "planner");
     assert_eq!(plans.unwrap().says("planner"), worker.holder().as_str());
-    assert!(scribe.named("fleet.planned").iter().any(|told| told.says("causes") == "5 vacant"));
+    assert!(event_log.named("fleet.planned").iter().any(|told| told.says("causes") == "5 vacant"));
 }
 
 /// A worker that comes to a fleet of another layout; whose that is, and who comes.
@@ -348,7 +348,7 @@ async fn of_a_worker_that_is_dropped_it_is_told_that_it_has_stopped() {
     let me = worker.holder().clone();
     drop(worker);
     tokio::time::sleep(TTL).await;
-    let told = scribe().named("fleet.stopped");
+    let told = event_log().named("fleet.stopped");
     assert_eq!(told.iter().filter(|told| told.says("holder") == me.as_str()).count(), 1, "{told:?}");
 }
 
@@ -364,7 +364,7 @@ async fn of_a_fleet_that_can_not_be_looked_at_no_more_is_told_than_every_ten_sec
     faults.always(Fault::Refuse);
     tokio::time::sleep(TTL * 6).await;
     let me = worker.holder().as_str();
-    let told = || scribe().named("fleet.failing").iter().filter(|told| told.says("holder") == me).count();
+    let told = || event_log().named("fleet.failing").iter().filter(|told| told.says("holder") == me).count();
     assert!((5..=8).contains(&told()), "{} in a minute", told());
     faults.always(Fault::None);
     worker.stop().await;
@@ -394,7 +394,7 @@ async fn of_units_that_nobody_can_have_some_are_named_once_and_a_worker_that_lea
     }
     for worker in [worker, next] {
         let of = |name: &str| {
-            scribe()
+            event_log()
                 .named(name)
                 .into_iter()
                 .filter(|told| told.says("holder") == worker.holder().as_str())
@@ -418,7 +418,7 @@ async fn a_waiters_look_that_fails_keeps_no_renewal_quiet() {
     faults.always(Fault::Refuse);
     let me = leases.holder().clone();
     let told = move |operation: &str| {
-        let all = scribe().named("store.failing").into_iter();
+        let all = event_log().named("store.failing").into_iter();
         let ours =
             all.filter(|told| told.says("holder") == me.as_str() && told.says("operation") == operation);
         ours.map(|told| told.says("key").to_owned()).collect::<Vec<_>>()
@@ -452,7 +452,7 @@ async fn of_many_leases_whose_renewals_fail_ten_are_named() {
     faults.always(Fault::Refuse);
     // Each has failed several times by then.
     tokio::time::sleep(TTL * 7 / 10).await;
-    let all = scribe().named("store.failing").into_iter();
+    let all = event_log().named("store.failing").into_iter();
     let renewals =
         all.filter(|told| told.says("key").starts_with("many/") && told.says("operation") == "renew");
     let named: Vec<String> = renewals.map(|told| told.says("key").to_owned()).collect();

@@ -21,7 +21,7 @@ const LONG: Duration = Duration::from_secs(25);
 
 /// Takes down events with their fields.
 #[derive(Clone, Default)]
-struct Scribe(Arc<Mutex<String>>);
+struct EventLog(Arc<Mutex<String>>);
 
 struct Fields<'a>(&'a mut String);
 
@@ -31,7 +31,7 @@ impl Visit for Fields<'_> {
     }
 }
 
-impl tracing::Subscriber for Scribe {
+impl tracing::Subscriber for EventLog {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
         metadata.is_event() && metadata.target() == "tenure::lease"
     }
@@ -56,8 +56,8 @@ async fn is_held_for(rival: &Process, key: &str) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn a_body_that_overruns_is_told_and_named_and_ended() {
-    let scribe = Scribe::default();
-    let _here = listens(scribe.clone());
+    let event_log = EventLog::default();
+    let _here = listens(event_log.clone());
     let world = World::new();
     let (process, rival) = (world.process(), world.process());
     let began = Instant::now();
@@ -75,7 +75,7 @@ async fn a_body_that_overruns_is_told_and_named_and_ended() {
     assert!(told >= LONG && told < LONG + Duration::from_millis(100), "{told:?}");
     assert!(ended >= LONG + Duration::from_secs(2) && ended < LONG + Duration::from_secs(3), "{ended:?}");
     assert!(!is_held_for(&rival, "told").await);
-    let said = scribe.0.lock().unwrap().clone();
+    let said = event_log.0.lock().unwrap().clone();
     assert!(
         said.contains("lease.overran") && said.contains("key=told") && said.contains("most_ms=25000"),
         "{said}"

@@ -2,8 +2,8 @@
 //!
 //! Plan: of many hosts one runs each tick, and a later tick runs again; what ran is kept, with errors; who comes late costs a read; a host that
 //! dies in the middle takes the tick with it, or another runs it again, as asked for; one that is stopped in order likewise; a tick whose
-//! forerunner still runs is told as busy, or waited for; ticks that are not due, and clocks that differ too much, are told; a beginning
-//! that can't be written runs nothing; its records are none of others' locks.
+//! forerunner still runs is told as busy, or waited for; ticks that are not due, or not whole milliseconds apart, and clocks that
+//! differ too much, are told; a beginning that can't be written runs nothing; its records are none of others' locks.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use crate::common::{Process, TTL, World, settle};
@@ -163,6 +163,12 @@ async fn ticks_that_are_not_due_and_clocks_that_differ_are_told() {
         assert!(error.contains(says), "{error}");
     }
     assert!(process.leases.once_per("", now).run(ok).await.is_err());
+    for nanos in [0, 1, 999_999, 1_000_001, 60_000_500_000] {
+        let once = process.leases.once_every("job", Duration::from_nanos(nanos));
+        let error = once.clone().run(ok).await.unwrap_err().to_string();
+        assert!(error.contains("whole number of milliseconds"), "{nanos}: {error}");
+        assert_eq!(once.begin().await.unwrap_err().to_string(), error);
+    }
     assert_eq!(process.store.take().round_trips(), 0);
     // Another host ran the tick of an hour from now.
     sleep(Duration::from_secs(3600)).await;

@@ -15,9 +15,9 @@ use tracing::span;
 
 /// Takes down the names of events.
 #[derive(Clone, Default)]
-struct Scribe(Arc<Mutex<String>>);
+struct EventLog(Arc<Mutex<String>>);
 
-impl tracing::Subscriber for Scribe {
+impl tracing::Subscriber for EventLog {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
         metadata.is_event()
     }
@@ -36,8 +36,8 @@ impl tracing::Subscriber for Scribe {
 
 #[test]
 fn what_can_not_be_given_back_in_time_is_told() {
-    let scribe = Scribe::default();
-    let _here = listens(scribe.clone());
+    let event_log = EventLog::default();
+    let _here = listens(event_log.clone());
     let faulty = FaultyStore::new(MemoryStore::new("own thread", tenure::clock::system()));
     let store = AnyStore::new(faulty.clone());
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap().block_on(
@@ -49,7 +49,7 @@ fn what_can_not_be_given_back_in_time_is_told() {
             faulty.always(Fault::Hang);
         },
     );
-    let said = scribe.0.lock().unwrap().clone();
+    let said = event_log.0.lock().unwrap().clone();
     assert!(said.contains("WARN store.failing") && said.contains("WARN leases.left"), "{said}");
     faulty.always(Fault::None);
     let section = Section::builder(store, "s").linger(Duration::from_millis(1)).start().unwrap();
@@ -61,11 +61,11 @@ fn what_can_not_be_given_back_in_time_is_told() {
             drop(section);
         },
     );
-    let said = scribe.0.lock().unwrap().clone();
+    let said = event_log.0.lock().unwrap().clone();
     assert!(said.contains("WARN ranges.left"), "{said}");
     // Nothing is said of what goes well.
-    scribe.0.lock().unwrap().clear();
+    event_log.0.lock().unwrap().clear();
     drop(Leases::new(tenure::memory()).unwrap());
     drop(Section::new(tenure::memory(), "s").unwrap());
-    assert_eq!(*scribe.0.lock().unwrap(), "");
+    assert_eq!(*event_log.0.lock().unwrap(), "");
 }

@@ -3,8 +3,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
-use crate::common::{TTL, World, settle, timed};
+use crate::common::{Process, TTL, World, settle, timed};
 use std::time::Duration;
+use tenure::once::Ticked;
 use tenure::store::{Expect, Write};
 use tenure::{AcquireError, Key, LeaseError, Loss, Metadata, Request, Store};
 use tenure_store::Fault;
@@ -170,6 +171,27 @@ async fn s5_each_loss_has_its_reason() {
     let attached = process.leases.try_acquire("attached").await.unwrap();
     process.leases.stop().await;
     assert_eq!(attached.lost().await, Loss::Stopped);
+}
+
+#[tokio::test(start_paused = true)]
+async fn s6_what_is_left_to_expire_is_so_though_nobody_waits_for_that() {
+    let world = World::new();
+    let (a, b) = (world.process(), world.process());
+    let is_held = async |key: &str| {
+        settle().await;
+        matches!(b.leases.try_acquire(key).await, Err(AcquireError::Held(Some(_))))
+    };
+    drop(a.leases.lock("k").ttl(TTL).try_acquire().await.unwrap().lapse());
+    assert!(is_held("k").await);
+    drop(a.leases.lock_all(["x", "y"]).try_acquire().await.unwrap().lapse());
+    assert!(is_held("x").await && is_held("y").await);
+    let due = a.leases.clock().now().wall;
+    let tick = |process: &Process| process.leases.once_per("job", due).at_least_once().wait(Duration::ZERO);
+    let Ok(Ticked::Here(begun)) = tick(&a).begin().await else { panic!("nobody else runs it") };
+    drop(begun.lapse());
+    settle().await;
+    let there = tick(&b).begin().await;
+    assert!(matches!(there, Ok(Ticked::Busy(Some(_)))), "{there:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -144,6 +144,9 @@ async fn s6_a_guard_is_given_up_dropped_or_left_to_expire() {
     assert!(matches!(early, Err(AcquireError::Held(None))), "others must wait for its whole time");
     tokio::time::sleep(SPAN * 2 / 10).await;
     assert!(b.try_acquire(keys(), SPAN).await.unwrap().is_held());
+    assert!(is_free(&b).await);
+    drop(a.try_acquire(keys(), SPAN).await.unwrap().lapse());
+    assert!(!is_free(&b).await, "whether anybody waits for that or not");
 }
 
 #[tokio::test(start_paused = true)]

@@ -17,9 +17,9 @@ use tracing::span;
 
 /// Writes down each event of one target: its name, and its fields with their values.
 #[derive(Clone, Default)]
-struct Scribe(Arc<Mutex<Vec<String>>>);
+struct EventLog(Arc<Mutex<Vec<String>>>);
 
-impl tracing::Subscriber for Scribe {
+impl tracing::Subscriber for EventLog {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
         metadata.target() == "tenure::lease"
     }
@@ -97,8 +97,8 @@ async fn what_a_process_holds_is_listed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_loss_is_told_with_its_key_and_fence() {
-    let scribe = Scribe::default();
-    let _here = listens(scribe.clone());
+    let event_log = EventLog::default();
+    let _here = listens(event_log.clone());
     let world = World::new();
     let a = world.process();
     let guard = a.leases.lock("told").ttl(TTL).acquire().await.unwrap();
@@ -111,7 +111,7 @@ async fn a_loss_is_told_with_its_key_and_fence() {
     let given = a.leases.acquire("given").await.unwrap();
     let next = given.fence();
     drop(given);
-    let all = scribe.0.lock().unwrap().clone();
+    let all = event_log.0.lock().unwrap().clone();
     let ours = |line: &&String| line.contains("key=told ") || line.contains("key=given ");
     let lines: Vec<&String> = all.iter().filter(ours).collect();
     let me = a.leases.holder();

@@ -15,7 +15,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// Writes down the events about the store.
 #[derive(Clone, Default)]
-struct Scribe(Arc<Mutex<Vec<String>>>);
+struct EventLog(Arc<Mutex<Vec<String>>>);
 
 struct Line(String);
 
@@ -27,7 +27,7 @@ impl Visit for Line {
     }
 }
 
-impl tracing::Subscriber for Scribe {
+impl tracing::Subscriber for EventLog {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
         metadata.target() == "tenure::store"
     }
@@ -47,9 +47,9 @@ impl tracing::Subscriber for Scribe {
 
 #[test]
 fn an_outage_is_told_at_once_then_now_and_then_and_when_it_is_over() {
-    let scribe = Scribe::default();
-    let log = Arc::clone(&scribe.0);
-    let _here = listens(scribe);
+    let event_log = EventLog::default();
+    let log = Arc::clone(&event_log.0);
+    let _here = listens(event_log);
     let counts = measured(async |_| {
         let process = World::new().process();
         process.faults.always(Fault::Refuse);

@@ -6,17 +6,15 @@ use super::Troubles;
 use super::call::CallKind;
 use super::queue::OpQueue;
 use crate::meters;
-use futures_util::FutureExt;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use std::any::Any;
 use std::collections::VecDeque;
-use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::concurrency::{Completion, ConcurrencyLimit, Launch};
 use tenure_core::op::{Answer, Op, OpId, Request};
-use tenure_core::{Clock, StoreError, Tick};
+use tenure_core::{Clock, ErrorKind, StoreError, Tick};
+use tenure_store::parts::caught;
 use tenure_store::{AnyStore, Store};
 
 /// A failed operation keeps its place for so much of the time that it had, at least.
@@ -90,8 +88,8 @@ impl Flights {
         };
         self.running.push(Box::pin(async move {
             // A store that panics must not take all leases with it.
-            let result = AssertUnwindSafe(perform(&store, op, timeout)).catch_unwind().await;
-            Some((flight, clock.held(), result.unwrap_or_else(|panic| Err(crashed(&*panic)))))
+            let result = caught(ErrorKind::Unknown, perform(&store, op, timeout)).await;
+            Some((flight, clock.held(), result))
         }));
     }
 
@@ -155,13 +153,6 @@ impl Flights {
         }
         self.ordinary -= usize::from(waits);
     }
-}
-
-/// A store that panics has told nothing about what it did.
-pub(crate) fn crashed(panic: &(dyn Any + Send)) -> StoreError {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked");
-    StoreError::unknown(format!("the store's code failed: {text}"))
 }
 
 fn about(op: &Op) -> String {

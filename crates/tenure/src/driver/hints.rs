@@ -1,11 +1,11 @@
 //! Hints of changes in a store, listened to again whenever they end.
 
-use super::flights::crashed;
 use super::sleep_until;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 use tenure_core::op::Hint;
 use tenure_core::{Clock, ErrorKind, HolderId, StoreError, Tick};
+use tenure_store::parts::crashed;
 use tenure_store::tell;
 use tenure_store::{AnyStore, Changes, Store};
 
@@ -58,7 +58,7 @@ impl Hints {
         self.is_wanted = true;
         // A store that panics must not take all leases with it.
         let changes = catch_unwind(AssertUnwindSafe(|| store.changed(&self.prefix)));
-        match changes.unwrap_or_else(|panic| Err(crashed(&*panic))) {
+        match changes.unwrap_or_else(|panic| Err(crashed(ErrorKind::Unknown, &*panic))) {
             Ok(stream) => self.stream = Some(stream),
             Err(error) => self.ended(&error, now),
         }

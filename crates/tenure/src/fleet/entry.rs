@@ -2,13 +2,12 @@
 
 use super::membership::Membership;
 use super::shared_worker::SharedWorker;
-use crate::driver::{NOW_AND_THEN, crashed};
-use futures_util::FutureExt;
-use std::panic::AssertUnwindSafe;
+use crate::driver::NOW_AND_THEN;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
-use tenure_core::StoreError;
 use tenure_core::fleet::{FleetCommand, other_layout};
+use tenure_core::{ErrorKind, StoreError};
+use tenure_store::parts::caught;
 use tenure_store::tell;
 use tokio::sync::mpsc;
 
@@ -31,8 +30,7 @@ pub(super) fn enter(
             let asked = async {
                 let late = |_| StoreError::unavailable("no answer in time");
                 // A store that panics must not take the worker with it.
-                let call = AssertUnwindSafe(fleet.of_another_layout()).catch_unwind();
-                let call = call.map(|ended| ended.unwrap_or_else(|panic| Err(crashed(&*panic))));
+                let call = caught(ErrorKind::Unknown, fleet.of_another_layout());
                 tokio::time::timeout(ttl.duration(), call).await.unwrap_or_else(|at| Err(late(at)))
             };
             // An error means that nobody wants the worker any more.

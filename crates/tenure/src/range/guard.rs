@@ -153,30 +153,41 @@ impl RangeGuard {
         matches!(self.end(SectionCommand::Release).await, Some(SectionNotice::Released(_, true)))
     }
 
-    /// Stops believing but leaves the ranges to expire: for when what was done under the lease can't be ended for certain.
+    /// Stops believing but leaves the ranges to expire: for when what was done under the lease can't be ended for certain. That is so from the
+    /// call on.
     ///
     /// # Cancel safety
     /// As that of [`Guard::lapse`](crate::Guard::lapse).
-    pub async fn lapse(self) {
-        self.leave_to_expire().await;
+    pub fn lapse(self) -> impl Future<Output = ()> + Send {
+        let left = self.leave_to_expire();
+        async move {
+            // The last handle of its section ends with it: no sooner than the wait.
+            let _guard = self;
+            left.await;
+        }
     }
 
     /// The same for whoever shares it with a body that goes on.
-    pub(super) async fn leave_to_expire(&self) {
-        self.end(SectionCommand::Lapse).await;
+    pub(super) fn leave_to_expire(&self) -> impl Future<Output = ()> + Send + use<> {
+        let ended = self.end(SectionCommand::Lapse);
+        async move {
+            ended.await;
+        }
     }
 
     pub(super) fn id(&self) -> LeaseId {
         self.id
     }
 
-    async fn end(&self, command: fn(LeaseId) -> SectionCommand) -> Option<SectionNotice> {
+    fn end(
+        &self,
+        command: fn(LeaseId) -> SectionCommand,
+    ) -> impl Future<Output = Option<SectionNotice>> + Send + use<> {
         self.stop_believing();
-        if self.spent.swap(true, Ordering::SeqCst) {
-            return None;
-        }
+        let is_first = !self.spent.swap(true, Ordering::SeqCst);
+        let reply = is_first.then(|| self.section.ask(command(self.id)));
         // An error means that the driver is gone: the lease expires by itself.
-        self.section.ask(command(self.id)).await.ok()
+        async move { reply?.await.ok() }
     }
 
     /// Before anybody else can have them.

@@ -50,9 +50,9 @@ impl Visit for Told {
 
 /// Takes all of tenure's down.
 #[derive(Clone, Default)]
-pub(crate) struct Scribe(Arc<Mutex<Vec<Told>>>);
+pub(crate) struct EventLog(Arc<Mutex<Vec<Told>>>);
 
-impl Scribe {
+impl EventLog {
     /// What has been told so far with this target.
     pub(crate) fn of(&self, target: &str) -> Vec<Told> {
         self.0.lock().unwrap().iter().filter(|told| told.target == target).cloned().collect()
@@ -65,7 +65,7 @@ impl Scribe {
     }
 }
 
-impl tracing::Subscriber for Scribe {
+impl tracing::Subscriber for EventLog {
     fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
         metadata.target().starts_with("tenure::")
     }
