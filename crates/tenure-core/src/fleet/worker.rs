@@ -19,6 +19,7 @@ mod congestion;
 mod disputes;
 mod doubts;
 mod drain;
+mod env;
 mod hear;
 mod io;
 mod lead;
@@ -45,7 +46,6 @@ use super::digest::Digest;
 use super::planning::{Planning, Role};
 use super::talk::{FleetCommand, FleetNotice, Options, Reason};
 use crate::backoff::refusal::LastingRefusal;
-use crate::bugs::Bug;
 use crate::holder::command::Command;
 use crate::holder::ctx::call_timeout;
 use crate::holder::lease_id::LeaseId;
@@ -58,13 +58,14 @@ use crate::values::fence::{Fence, Nonces};
 use crate::values::key::Key;
 use crate::values::metadata::Metadata;
 use crate::values::record::{Ask, Attachment};
-use crate::values::time::{Now, Tick, Ttl};
+use crate::values::time::{Now, Tick};
 use advance::Advance;
 use burial::Burials;
 use choice::Choice;
 use claims::Claims;
 use doubts::Doubts;
 use drain::Drains;
+use env::FleetEnv;
 use hear::Hearing;
 use io::{InFlight, Io, OWN};
 use lead::Lead;
@@ -86,16 +87,11 @@ const OUTSIDE_HOLDER: u64 = 0x666c_6565_7466_6c65;
 /// The machine of one process in a fleet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FleetWorker {
+    env: FleetEnv,
     holder: Holder,
-    options: Options,
     /// What it offers as far as the others can see.
     offered: About,
     fields: Metadata,
-    board_key: Key,
-    me: Key,
-    ttl: Ttl,
-    pace: Pace,
-    nonces: Nonces,
     life: Lifecycle,
     board: Option<SeenBoard>,
     /// The generation that was listed last.
@@ -203,22 +199,26 @@ impl FleetWorker {
     /// When the fleet's name and the holder's id make too long a key.
     pub fn new(identity: Identity, rules: Rules, options: Options) -> Result<FleetWorker, InvalidInput> {
         let me = options.fleet.worker(&identity.holder)?;
-        let (fields, ttl) = (identity.about, identity.ttl);
-        let nonces = Nonces::new(identity.instance ^ OUTSIDE_HOLDER);
+        let fields = identity.about;
         let mut about = options.about.compose(fields.clone());
         Digest::default().compose(&mut about);
-        let identity = Identity { session: me.clone(), about, ..identity };
+        let env = FleetEnv {
+            board_key: options.fleet.board()?,
+            id: identity.holder.clone(),
+            me: me.clone(),
+            ttl: identity.ttl,
+            pace: Pace::new(identity.ttl),
+            nonces: Nonces::new(identity.instance ^ OUTSIDE_HOLDER),
+            bugs: rules.bugs,
+            options,
+        };
+        let identity = Identity { session: me, about, ..identity };
         Ok(FleetWorker {
             // The fleet's own listings see to that.
             holder: Holder::new(identity, Rules { audit: 0, ..rules }),
-            board_key: options.fleet.board()?,
-            offered: options.about.clone(),
-            options,
+            offered: env.options.about.clone(),
+            env,
             fields,
-            me,
-            ttl,
-            pace: Pace::new(ttl),
-            nonces,
             life: Lifecycle::default(),
             board: None,
             listed: None,
@@ -273,11 +273,7 @@ impl FleetWorker {
     }
 
     fn send(&mut self, flight: InFlight, op: Op) {
-        self.io.send(flight, op, call_timeout(self.ttl));
-    }
-
-    fn has_bug(&self, bug: Bug) -> bool {
-        self.holder.bugs().has(bug)
+        self.io.send(flight, op, call_timeout(self.env.ttl));
     }
 
     fn new_lease(&mut self) -> LeaseId {
@@ -323,7 +319,7 @@ impl FleetWorker {
             Notice::Updated(lease) => self.updated(now, lease),
             Notice::Released(lease, ours) => self.released(now, lease, ours),
             Notice::Announced => {
-                self.offered = self.options.about.clone();
+                self.offered = self.env.options.about.clone();
                 self.announced(now);
             }
             Notice::NotAnnounced(error) => self.not_announced(now, error),
@@ -349,7 +345,7 @@ impl FleetWorker {
 
     /// What the session's record says.
     fn about_record(&self, has: Digest) -> Metadata {
-        let mut about = self.options.about.compose(self.fields.clone());
+        let mut about = self.env.options.about.compose(self.fields.clone());
         has.compose(&mut about);
         about
     }
@@ -367,7 +363,7 @@ impl FleetWorker {
             return;
         }
         if self.life.session.is_none() && now.held >= self.life.restart_at {
-            self.life.restart_at = now.held.after(self.ttl.part(8));
+            self.life.restart_at = now.held.after(self.env.ttl.part(8));
             self.command_holder(now, Command::Start);
         }
         // What may ask for a look comes before the look.

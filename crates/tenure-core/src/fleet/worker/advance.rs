@@ -35,17 +35,22 @@ impl Advance {
 impl FleetWorker {
     /// Whether an alarm stands. One that was raised long ago was a false one, and nobody looks more often for it any more.
     pub(super) fn is_alarmed(&self, now: Now) -> bool {
-        self.look.alarmed.is_some_and(|since| now.held.since(since) < self.part(1) * 2)
+        self.look.alarmed.is_some_and(|since| now.held.since(since) < self.env.part(1) * 2)
     }
 
     /// Without a push, the others would learn of a death only at their next regular look.
     pub(super) fn raise_alarm(&mut self, now: Now) {
-        if self.options.push || self.is_alarmed(now) || self.look.blind || self.has_bug(Bug::AlarmNotRaised) {
+        if self.env.options.push
+            || self.is_alarmed(now)
+            || self.look.blind
+            || self.env.has_bug(Bug::AlarmNotRaised)
+        {
             return;
         }
         if let Some(board) = &self.board {
             self.look.alarmed = Some(now.held);
-            let write = board::alarm(self.board_key.clone(), &board.stored, self.nonces.draw(), now.wall);
+            let write =
+                board::alarm(self.env.board_key.clone(), &board.stored, self.env.nonces.draw(), now.wall);
             self.send(InFlight::Alarm, Op::Write(Box::new(write)));
         } else {
             // Somebody has deleted it.
@@ -103,13 +108,13 @@ impl FleetWorker {
 
     fn send_advance(&mut self, now: Now, seen: Option<&Stored>, lost_to: Option<Fence>) {
         let planner = seen.and_then(|seen| board::planner(&seen.record));
-        let vacant = self.is_vacant(planner.as_ref()) && !self.has_bug(Bug::StandsByForEver);
+        let vacant = self.is_vacant(planner.as_ref()) && !self.env.has_bug(Bug::StandsByForEver);
         let plans = vacant && self.may_plan(now) && (!self.life.leaving || self.lead.only_fills);
         let fence = self.session_fence().filter(|_| plans);
-        let (key, nonce) = (self.board_key.clone(), self.nonces.draw());
+        let (key, nonce) = (self.env.board_key.clone(), self.env.nonces.draw());
         let write = match fence {
             Some(fence) => {
-                let me = Attachment { session: self.me.clone(), fence };
+                let me = Attachment { session: self.env.me.clone(), fence };
                 board::claim(key, seen, &me, nonce, now.wall)
             }
             None => board::advance(key, seen, nonce, now.wall),
@@ -134,7 +139,7 @@ impl FleetWorker {
         if error.is_passing() || error.kind() == ErrorKind::Foreign {
             return self.advance_refused;
         }
-        let next = LastingRefusal::next(self.advance_refused, now, self.part(1), false);
+        let next = LastingRefusal::next(self.advance_refused, now, self.env.part(1), false);
         Some(next.at_the_soonest(retry))
     }
 
@@ -142,8 +147,8 @@ impl FleetWorker {
         let Advance::Sent { write, lost_to, again } = &self.advance else { return };
         let (lost_to, again) = (*lost_to, *again);
         let failed = result.as_ref().err();
-        let pause = failed.map_or(self.least_pause(), |error| self.pause(32, error));
-        let retry = now.held.after(if self.look.blind { self.interval() } else { pause });
+        let pause = failed.map_or(self.env.least_pause(), |error| self.env.pause(32, error));
+        let retry = now.held.after(if self.look.blind { self.env.interval() } else { pause });
         self.advance_refused = self.board_refusal(now, failed, retry);
         match result {
             Ok(Answer::Write(Outcome::Won { version, .. })) => {

@@ -186,7 +186,7 @@ pub(super) fn own_board(generation: u64, version: u128) -> Stored {
 
 /// This board with the alarm set.
 pub(super) fn alarm(seen: &Stored, version: u128) -> Stored {
-    let write = crate::fleet::board::alarm(worker(0).board_key, seen, Nonce(1), at(0).wall);
+    let write = crate::fleet::board::alarm(worker(0).env.board_key, seen, Nonce(1), at(0).wall);
     Stored::new(write.record).versioned(Version(version))
 }
 

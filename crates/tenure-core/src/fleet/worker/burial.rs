@@ -35,7 +35,7 @@ impl FleetWorker {
         self.burials.unended.retain(is_dead);
         let (mine, others) = if plans { (dead, Vec::new()) } else { (Vec::new(), dead) };
         self.burials.dead = others;
-        self.burials.end_at = now.held.after(self.interval() / 2);
+        self.burials.end_at = now.held.after(self.env.interval() / 2);
         for (key, stored) in mine {
             self.fence_session(now, key, stored);
         }
@@ -48,13 +48,13 @@ impl FleetWorker {
 
     /// A dead session could not be ended, and it may be so for good. When that is tried again.
     pub(super) fn could_not_end(&mut self, now: Now, dead: &Attachment, passes: bool) -> Tick {
-        let ttl = self.part(1);
+        let ttl = self.env.part(1);
         self.burials.unended.add(now, dead.clone(), ttl, passes, now.held).again_at
     }
 
     /// By then all look at what became of a dead session, if that is soon: the attempt may have succeeded. What lasts is the planner's concern alone.
     pub(super) fn try_again_to_end(&mut self, now: Now, again_at: Tick) {
-        if again_at <= now.held.after(self.part(4)) {
+        if again_at <= now.held.after(self.env.part(4)) {
             self.want_advance(again_at);
         } else if self.is_planner() {
             self.list_again(again_at);

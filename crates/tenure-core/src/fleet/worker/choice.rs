@@ -59,7 +59,7 @@ impl FleetWorker {
             match end {
                 EndedUnit::HandedTo(holder) => self.hand_to(now, lease, request, &holder),
                 EndedUnit::Failed => self.decline(now, lease, MayStay::Yes),
-                EndedUnit::Abandoned if self.has_bug(Bug::AbandonedInPlace) => {
+                EndedUnit::Abandoned if self.env.has_bug(Bug::AbandonedInPlace) => {
                     self.decline(now, lease, MayStay::Yes);
                 }
                 EndedUnit::Abandoned if stage == Stage::Draining => self.give_away(now, lease),

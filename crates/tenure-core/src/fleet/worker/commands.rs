@@ -48,7 +48,7 @@ impl FleetWorker {
             }
             // It was lost before users could hear of that.
             FleetCommand::Lapse(lease)
-                if self.own_of(lease).is_none() && !self.has_bug(Bug::LateLapseUnheard) =>
+                if self.own_of(lease).is_none() && !self.env.has_bug(Bug::LateLapseUnheard) =>
             {
                 self.tell(FleetNotice::Released(lease, None, false));
             }
@@ -57,8 +57,8 @@ impl FleetWorker {
                 self.command_holder(now, Command::Lapse(lease));
             }
             FleetCommand::Offer(about) => {
-                let declines = self.options.about.declines.clone();
-                self.options.about = About { leaving: self.life.leaving, declines, ..about };
+                let declines = self.env.options.about.declines.clone();
+                self.env.options.about = About { leaving: self.life.leaving, declines, ..about };
                 self.announce(now);
             }
             FleetCommand::Tell => self.want_advance(now.held),
@@ -69,7 +69,7 @@ impl FleetWorker {
 
     pub(super) fn leave(&mut self, now: Now) {
         if !std::mem::replace(&mut self.life.leaving, true) {
-            self.options.about.leaving = true;
+            self.env.options.about.leaving = true;
             self.forget_refusals();
             self.claims.plan(VecDeque::new());
             self.announce(now);
@@ -102,7 +102,8 @@ impl FleetWorker {
     pub(super) fn announced(&mut self, now: Now) {
         if self.life.leaving {
             // Without a push they notice only when they next look.
-            let notice = self.part(16) + if self.options.push { Duration::ZERO } else { self.heard_within() };
+            let notice = self.env.part(16)
+                + if self.env.options.push { Duration::ZERO } else { self.env.heard_within() };
             self.life.leave_from = Some(now.held.after(notice));
             // A look that was asked for before says nothing about then.
             self.drains.is_due = false;
@@ -112,7 +113,7 @@ impl FleetWorker {
 
     /// What it offers can't be written: it goes on with what the others know. One that leaves does so all the same.
     pub(super) fn not_announced(&mut self, now: Now, error: StoreError) {
-        self.options.about = About { leaving: self.life.leaving, ..self.offered.clone() };
+        self.env.options.about = About { leaving: self.life.leaving, ..self.offered.clone() };
         self.tell(FleetNotice::Trouble(error));
         if self.life.leaving {
             self.announced(now);

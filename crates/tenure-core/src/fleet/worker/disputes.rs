@@ -108,7 +108,7 @@ impl Account {
 impl FleetWorker {
     /// Those who have something else than their units' records show, with a number that tells this dispute from others.
     pub(super) fn settle_disputes(&mut self, now: Now, listing: &Listing) -> Vec<(Key, u64)> {
-        if self.has_bug(Bug::ForeignTenureIgnored) {
+        if self.env.has_bug(Bug::ForeignTenureIgnored) {
             return Vec::new();
         }
         let mut shares: BTreeMap<&Key, BTreeSet<u64>> = BTreeMap::new();
@@ -119,7 +119,7 @@ impl FleetWorker {
         }
         let (mut before, mut disputed) = (std::mem::take(&mut self.telling.disputes), Vec::new());
         let mut open: Option<Ttl> = None;
-        for (session, peer) in listing.peers.iter().filter(|(session, _)| **session != self.me) {
+        for (session, peer) in listing.peers.iter().filter(|(session, _)| **session != self.env.me) {
             let account = before.remove(session);
             let is_first = account.is_none();
             let mut account = account.unwrap_or_default();
@@ -133,7 +133,7 @@ impl FleetWorker {
         }
         if let Some(ttl) = open {
             // What was listed while it moved is as it should be once it has been told of by a renewal, which comes no sooner where ttls differ.
-            self.list_again(now.held.after(self.part(2).max(ttl.part(2))));
+            self.list_again(now.held.after(self.env.part(2).max(ttl.part(2))));
         }
         disputed
     }

@@ -91,7 +91,7 @@ impl FleetWorker {
             self.awaited.insert(key);
             return;
         }
-        let interval = self.interval();
+        let interval = self.env.interval();
         let miss =
             self.doubts.missed.entry(key.clone()).or_insert(Miss { rounds: 0, until: Tick(0), told: true });
         let is_new = now.held >= miss.until;
@@ -106,11 +106,11 @@ impl FleetWorker {
             return;
         }
         self.awaited.insert(key);
-        self.look.next = self.look.next.min(now.held.after(self.part(16)));
+        self.look.next = self.look.next.min(now.held.after(self.env.part(16)));
         if is_new {
             self.awaited_from = now.held;
             // Whoever made another plan has done some of it by now: seen again, the rest may be free.
-            self.list_again(now.held.after(self.part(16)));
+            self.list_again(now.held.after(self.env.part(16)));
         }
     }
 
@@ -129,14 +129,14 @@ impl FleetWorker {
     /// and it is tried again, after as long as it has been refused by now. So that becomes rare, and does not end.
     pub(super) fn refused(&mut self, now: Now, lease: LeaseId) {
         let Some(key) = self.forget(lease) else { return };
-        let (ttl, soonest) = (self.part(1), now.held.after(self.part(16)));
+        let (ttl, soonest) = (self.env.part(1), now.held.after(self.env.part(16)));
         let refusal = self.doubts.refused.add(now, key, ttl, false, soonest);
         self.list_again(refusal.again_at);
     }
 
     /// Leaves out what the store has refused, until that is to be tried again: all is listed for other reasons, too.
     pub(super) fn without_refused(&mut self, now: Now, mut claims: VecDeque<Claim>) -> VecDeque<Claim> {
-        if self.has_bug(Bug::RefusalForgotten) {
+        if self.env.has_bug(Bug::RefusalForgotten) {
             return claims;
         }
         let mut again_at = None;

@@ -112,15 +112,15 @@ impl FleetWorker {
         let news = self.news().map(|(planner, mark)| (planner.clone(), mark.clone()));
         let mut is_news = false;
         if let Some((planner, mark)) = &news {
-            self.pace.meet([mark.ttls.0, mark.ttls.1].into_iter());
+            self.env.pace.meet([mark.ttls.0, mark.ttls.1].into_iter());
             let is_next = self
                 .hearing
                 .heard
                 .as_ref()
                 .is_some_and(|(who, number)| who == planner && number + 1 == mark.number);
-            let is_next = is_next || self.has_bug(Bug::MissedPlanIgnored);
-            let is_many = !self.has_bug(Bug::OverflowIsNothing);
-            let me = self.holder.id();
+            let is_next = is_next || self.env.has_bug(Bug::MissedPlanIgnored);
+            let is_many = !self.env.has_bug(Bug::OverflowIsNothing);
+            let me = &self.env.id;
             let is_told = mark.told.as_ref().map_or(is_many, |told| told.contains(me));
             is_news = is_told;
             if is_next && !is_told {
@@ -137,7 +137,7 @@ impl FleetWorker {
                 None => return self.doubts.list_at = None,
             },
         };
-        let Ok(key) = self.options.fleet.part(self.holder.id()) else { return };
+        let Ok(key) = self.env.fleet().part(&self.env.id) else { return };
         self.doubts.list_at = None;
         if let Some(broken) = self.hearing.broken.take().filter(|broken| self.goes_on(now, broken, &plan)) {
             return drop(self.read_units(broken));
@@ -162,7 +162,7 @@ impl FleetWorker {
             Ok(Answer::Listed(found)) => found,
             Ok(_) => return,
             Err(error) => {
-                self.hearing.retry_at = now.held.after(self.pause(16, &error));
+                self.hearing.retry_at = now.held.after(self.env.pause(16, &error));
                 self.list_again(self.hearing.retry_at);
                 // Of many reads some fail now and then: what the others have shown stands.
                 self.hearing.broken = Some(reading).filter(|reading| reading.part.is_some());
@@ -177,13 +177,13 @@ impl FleetWorker {
                     // Nobody can tell this worker anything: it sees for itself.
                     self.tell(FleetNotice::Trouble(error));
                     self.hearing.heard = Some(reading.plan);
-                    self.hearing.lists = self.may_list(now) && !self.has_bug(Bug::UnreadPartIgnored);
+                    self.hearing.lists = self.may_list(now) && !self.env.has_bug(Bug::UnreadPartIgnored);
                     return;
                 }
                 None => None,
             };
             let part = self.valid_part(part, &reading.plan.0);
-            if part.is_none() && self.has_bug(Bug::OldPartStands) {
+            if part.is_none() && self.env.has_bug(Bug::OldPartStands) {
                 return self.hearing.heard = Some(reading.plan);
             }
             reading.is_news &= part.is_some();
@@ -211,15 +211,15 @@ impl FleetWorker {
             let is_overtaken = self.follow_part(now, &part, found, is_news);
             if is_news && is_overtaken {
                 // Somebody has done meanwhile what an earlier plan said.
-                self.want_advance(now.held.after(self.interval() / 2));
+                self.want_advance(now.held.after(self.env.interval() / 2));
             }
         }
     }
 
     /// A part counts if who plans now has written it, and for this very session.
     fn valid_part(&self, part: Option<Part>, planner: &Attachment) -> Option<Part> {
-        let obeys = self.has_bug(Bug::DeposedPlannerObeyed);
-        let any = self.has_bug(Bug::AnySessionsPart);
+        let obeys = self.env.has_bug(Bug::DeposedPlannerObeyed);
+        let any = self.env.has_bug(Bug::AnySessionsPart);
         part.filter(|part| {
             (any || Some(part.to) == self.session_fence()) && (obeys || part.planner == *planner)
         })
@@ -229,8 +229,8 @@ impl FleetWorker {
     /// has written or deleted something there: who plans is told.
     fn no_part(&mut self, now: Now, planner: &Attachment) -> Part {
         let named = self.news().and_then(|(_, mark)| mark.told.clone());
-        if named.is_some_and(|told| told.contains(self.holder.id())) {
-            self.want_advance(now.held.after(self.interval() / 2));
+        if named.is_some_and(|told| told.contains(&self.env.id)) {
+            self.want_advance(now.held.after(self.env.interval() / 2));
         }
         Part::new(planner.clone(), self.session_fence().unwrap_or(Fence(0)))
     }

@@ -33,7 +33,7 @@ pub(super) struct Lead {
 impl FleetWorker {
     /// Whether this worker is to take the planner's place.
     pub(super) fn is_standby(&self) -> bool {
-        let is_named = self.board.as_ref().is_some_and(|board| board.standbys.contains(self.holder.id()));
+        let is_named = self.board.as_ref().is_some_and(|board| board.standbys.contains(&self.env.id));
         is_named && !self.is_planner() && self.session_fence().is_some()
     }
 
@@ -49,9 +49,9 @@ impl FleetWorker {
 
     /// Whether this worker plans for all.
     pub(super) fn is_planner(&self) -> bool {
-        self.planner
-            .as_ref()
-            .is_some_and(|planner| planner.session == self.me && Some(planner.fence) == self.session_fence())
+        self.planner.as_ref().is_some_and(|planner| {
+            planner.session == self.env.me && Some(planner.fence) == self.session_fence()
+        })
     }
 
     /// Tells users who plans, and what this worker is to that, if either has changed.
@@ -71,7 +71,8 @@ impl FleetWorker {
 
     /// Whether nobody plans, going by a board that names this planner.
     pub(super) fn is_vacant(&self, planner: Option<&Attachment>) -> bool {
-        planner.is_none_or(|planner| Some(planner) == self.lead.gone.as_ref() || planner.session == self.me)
+        planner
+            .is_none_or(|planner| Some(planner) == self.lead.gone.as_ref() || planner.session == self.env.me)
             && !self.is_planner()
     }
 
@@ -80,7 +81,10 @@ impl FleetWorker {
         let fills =
             self.is_vacant(self.planner.as_ref()) && self.session_fence().is_some() && self.life.joined;
         let fills = fills && self.may_plan(now);
-        if !fills || self.is_stopping() || self.advance != Advance::Idle || self.has_bug(Bug::StandsByForEver)
+        if !fills
+            || self.is_stopping()
+            || self.advance != Advance::Idle
+            || self.env.has_bug(Bug::StandsByForEver)
         {
             return;
         }
@@ -88,9 +92,11 @@ impl FleetWorker {
         // Whoever stands by has watched the others. Whoever leaves plans only if nobody else does.
         let has_standbys = self.board.as_ref().is_some_and(|board| !board.standbys.is_empty());
         let later = match () {
-            () if self.life.leaving || self.lead.unfit.is_known() || !self.is_early() => self.interval() / 2,
+            () if self.life.leaving || self.lead.unfit.is_known() || !self.is_early() => {
+                self.env.interval() / 2
+            }
             () if !has_standbys || self.is_standby() => Duration::ZERO,
-            () => self.part(16),
+            () => self.env.part(16),
         };
         self.advance = Advance::At(now.held.after(later));
     }
@@ -98,7 +104,7 @@ impl FleetWorker {
     /// In a large fleet some are sooner than others, so that not all of them write at once.
     fn is_early(&self) -> bool {
         let workers = self.told_plan().map_or(1, |plan| plan.counts.0);
-        crate::fleet::digest::spread(&self.me) % workers.max(1) < MOST_AT_ONCE
+        crate::fleet::digest::spread(&self.env.me) % workers.max(1) < MOST_AT_ONCE
     }
 
     pub(super) fn saw_session(
@@ -122,7 +128,7 @@ impl FleetWorker {
             peer.attested = attested;
         }
         let verdict = self.holder.judge(now, key, &stored, &tenure);
-        if self.has_bug(Bug::SessionSilenceForgotten) {
+        if self.env.has_bug(Bug::SessionSilenceForgotten) {
             self.holder.forget_silence(key);
         }
         match verdict {
@@ -131,7 +137,7 @@ impl FleetWorker {
             HolderVerdict::Suspected => {
                 let since = *self.look.suspected.entry(key.clone()).or_insert(now.held);
                 let is_planner = self.planner.as_ref().is_some_and(|planner| planner.session == *key);
-                let at = since.after(self.part(16));
+                let at = since.after(self.env.part(16));
                 // If the planner does not see to that, whoever stands by does.
                 if self.is_planner() || is_planner || now.held >= at {
                     return self.fence_session(now, key.clone(), stored);
@@ -170,7 +176,7 @@ impl FleetWorker {
     pub(super) fn fence_session(&mut self, now: Now, key: Key, stored: Stored) {
         self.peers.remove(&key);
         self.look.overdue.remove(&key);
-        if self.io.is_fencing(&key) || self.has_bug(Bug::DeadSessionIgnored) {
+        if self.io.is_fencing(&key) || self.env.has_bug(Bug::DeadSessionIgnored) {
             return;
         }
         let dead = Attachment { session: key.clone(), fence: stored.record.fence };
@@ -183,7 +189,7 @@ impl FleetWorker {
         let Ok(fence) = stored.record.fence.next(Fence::floor(now.wall)) else { return };
         let heartbeat = heartbeat(&stored.record);
         let record =
-            Record { fence, nonce: self.nonces.draw(), stamp: now.wall, tenure: None, ..stored.record };
+            Record { fence, nonce: self.env.nonces.draw(), stamp: now.wall, tenure: None, ..stored.record };
         let write = Write { key: key.clone(), expect: Expect::Unchanged(stored.version), record };
         self.send(InFlight::Fence(dead, heartbeat), Op::Write(Box::new(write)));
     }
@@ -199,7 +205,7 @@ impl FleetWorker {
         let is_silent = |stored: &Stored| {
             last.is_some() && stored.record.fence == dead.fence && heartbeat(&stored.record) == last
         };
-        let has_bug = self.has_bug(Bug::LetterTakenForLife);
+        let has_bug = self.env.has_bug(Bug::LetterTakenForLife);
         let result = match result {
             Ok(Answer::Write(Outcome::Lost(Some(stored)))) if is_silent(&stored) && !has_bug => {
                 return self.fence_session(now, dead.session.clone(), stored);
@@ -214,7 +220,7 @@ impl FleetWorker {
             self.holder.forget_silence(&dead.session);
             self.has_ended(dead);
         }
-        if self.has_bug(Bug::DeathNotTold) {
+        if self.env.has_bug(Bug::DeathNotTold) {
             return;
         }
         // Won or lost, the roster shows what it came to.

@@ -40,7 +40,7 @@ impl FleetWorker {
     /// Whether nothing is left of a worker that leaves, and the others were told.
     fn has_left(&self, now: Now) -> bool {
         // One refusal may have been for a moment.
-        let lasts = |refusal: LastingRefusal| refusal.stood(now) >= self.part(4);
+        let lasts = |refusal: LastingRefusal| refusal.stood(now) >= self.env.part(4);
         let is_told = self.session_fence().is_none() || self.life.leave_from.is_some();
         let is_said = match self.advance {
             Advance::Idle => true,
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn a_session_that_cant_be_had_is_tried_again_after_an_eighth_of_a_ttl() {
         let (mut worker, mut now) = (worker(0), at(1));
-        let key = worker.me.clone();
+        let key = worker.env.me.clone();
         let claim = |step: Step<FleetNotice>| {
             let claim = |request: &Request| matches!(&request.op, Op::Write(write) if write.key == key);
             step.requests.into_iter().find(claim).map(|request| request.id)
@@ -112,7 +112,7 @@ mod tests {
         worker.step(at(1), Event::Command(FleetCommand::Leave));
         let offer = FleetCommand::Offer(About { units: 3, ..About::default() });
         worker.step(at(1), Event::Command(offer));
-        assert_eq!(worker.options.about, About { units: 3, leaving: true, ..About::default() });
+        assert_eq!(worker.env.options.about, About { units: 3, leaving: true, ..About::default() });
     }
 
     #[test]

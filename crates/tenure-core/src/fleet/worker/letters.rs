@@ -51,7 +51,7 @@ impl Letters {
 impl FleetWorker {
     /// Tells the worker with this session that a unit was passed on to it.
     pub(super) fn tell_of_unit(&mut self, now: Now, unit: Key, session: Key) {
-        if self.has_bug(Bug::TransfereeUntold) {
+        if self.env.has_bug(Bug::TransfereeUntold) {
             return;
         }
         let units = self.letters.under_way.keys().filter(|(_, about)| self.is_unit(about)).count();
@@ -62,7 +62,7 @@ impl FleetWorker {
 
     /// Tells a worker that its part of the plan is a new one. If it can't be told, it hears of it when it next looks at the board.
     pub(super) fn tell_of_part(&mut self, who: &HolderId) {
-        if let (Ok(session), Ok(part)) = (self.options.fleet.worker(who), self.options.fleet.part(who)) {
+        if let (Ok(session), Ok(part)) = (self.env.fleet().worker(who), self.env.fleet().part(who)) {
             self.write_letter(session, part);
         }
     }
@@ -89,7 +89,7 @@ impl FleetWorker {
         about: Key,
         result: Result<Answer, StoreError>,
     ) {
-        let nonce = self.nonces.draw();
+        let nonce = self.env.nonces.draw();
         let letter = (session, about);
         let Some(attempts) = self.letters.under_way.get_mut(&letter) else { return };
         attempts.made += 1;
@@ -112,7 +112,7 @@ impl FleetWorker {
             return self.send(InFlight::Letter(letter.0, letter.1), Op::Write(Box::new(write)));
         }
         if !is_unit && !has_gone && made < most {
-            let retry_at = Some(now.held.after(self.part(16)));
+            let retry_at = Some(now.held.after(self.env.part(16)));
             self.letters.under_way.entry(letter).and_modify(|attempts| attempts.retry_at = retry_at);
             return;
         }
@@ -144,7 +144,7 @@ impl FleetWorker {
     }
 
     fn is_unit(&self, key: &Key) -> bool {
-        self.options.fleet.unit_of(key).is_some()
+        self.env.fleet().unit_of(key).is_some()
     }
 
     /// A letter has come.
@@ -154,7 +154,7 @@ impl FleetWorker {
         }
         if self.is_unit(&about) {
             self.given(now, about);
-        } else if self.options.fleet.part(self.holder.id()).as_ref() == Ok(&about) {
+        } else if self.env.fleet().part(&self.env.id).as_ref() == Ok(&about) {
             self.look_now(now);
         }
     }

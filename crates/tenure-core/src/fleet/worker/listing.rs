@@ -116,7 +116,7 @@ impl FleetWorker {
             self.lists += 1;
             self.listing = Some(Box::new(Listing {
                 number: self.lists,
-                roster: self.options.fleet.worker_prefix(),
+                roster: self.env.fleet().worker_prefix(),
                 generation: self.generation(),
                 began: now.held,
                 purpose,
@@ -129,7 +129,7 @@ impl FleetWorker {
                 damaged: Vec::new(),
                 odd: BTreeMap::new(),
                 dead: Vec::new(),
-                ended: BTreeSet::from([self.me.clone()]),
+                ended: BTreeSet::from([self.env.me.clone()]),
                 young: BTreeSet::new(),
             }));
         }
@@ -138,23 +138,23 @@ impl FleetWorker {
             return;
         }
         listing.ask_at = None;
-        let fleet = &self.options.fleet;
+        let fleet = self.env.fleet();
         let prefix = match listing.section {
             ListingSection::Workers => fleet.worker_prefix(),
             ListingSection::Parts => fleet.plan_prefix(),
             ListingSection::Units => fleet.unit_prefix(),
         };
-        let op = Op::List { prefix, after: listing.after.clone(), limit: self.options.page.max(1) };
+        let op = Op::List { prefix, after: listing.after.clone(), limit: self.env.options.page.max(1) };
         self.send(InFlight::List(self.lists), op);
     }
 
     /// When to list all again, if nothing happens before: after about ten ttls. That finds units which were orphaned without any notice.
     pub(super) fn next_relist(&self, now: Now) -> Tick {
-        if self.has_bug(Bug::AuditForgotten) {
+        if self.env.has_bug(Bug::AuditForgotten) {
             return Tick::NEVER;
         }
-        let turn = self.part(1).max(Duration::from_secs(3)) * 10;
-        let jitter = turn / 512 * u32::from(self.nonces.jitter());
+        let turn = self.env.part(1).max(Duration::from_secs(3)) * 10;
+        let jitter = turn / 512 * u32::from(self.env.nonces.jitter());
         now.held.after(turn - turn / 4 + jitter)
     }
 
@@ -162,8 +162,8 @@ impl FleetWorker {
         // Looks would not show them any more.
         let dead = std::mem::take(&mut listing.dead);
         self.bury(now, dead, self.is_standby());
-        let took = now.held.since(listing.began).saturating_mul(3).min(self.part(1));
-        self.list_at = now.held.after(took.max(self.least_pause()));
+        let took = now.held.since(listing.began).saturating_mul(3).min(self.env.part(1));
+        self.list_at = now.held.after(took.max(self.env.least_pause()));
         self.lead.unfit.listed_all();
         self.roster_of = Some(listing.generation);
         self.peers = listing.peers;
@@ -173,7 +173,7 @@ impl FleetWorker {
     /// A bug on purpose.
     fn keep_stale_roster(&self, listing: &mut Listing) {
         if self.peers.len() > 1 {
-            listing.peers.retain(|key, _| *key == self.me);
+            listing.peers.retain(|key, _| *key == self.env.me);
             listing.peers.extend(self.peers.clone());
         }
     }
@@ -184,8 +184,8 @@ impl FleetWorker {
         let plans = listing.purpose == Purpose::Plan;
         // However much is to be listed: not all the time. Only one plans, for whom all wait.
         let share = if plans { 1 } else { 3 };
-        let took = now.held.since(listing.began).saturating_mul(share).min(self.part(1));
-        let pause = if self.look.blind { self.interval() } else { took.max(self.least_pause()) };
+        let took = now.held.since(listing.began).saturating_mul(share).min(self.env.part(1));
+        let pause = if self.look.blind { self.env.interval() } else { took.max(self.env.least_pause()) };
         self.list_at = now.held.after(pause);
         if plans {
             self.listed = Some(listing.generation);
@@ -193,32 +193,32 @@ impl FleetWorker {
         }
         self.planned_from = listing.began;
         let mut me = Peer {
-            holder: self.holder.id().clone(),
+            holder: self.env.id.clone(),
             fence,
-            ttl: self.ttl,
-            about: self.options.about.clone(),
+            ttl: self.env.ttl,
+            about: self.env.options.about.clone(),
             has: None,
             heartbeat: Nonce(0),
             planned: 0,
             letters: true,
             attested: false,
         };
-        if self.has_bug(Bug::LeaverTakes) {
+        if self.env.has_bug(Bug::LeaverTakes) {
             me.about.leaving = false;
         }
-        listing.peers.insert(self.me.clone(), me);
+        listing.peers.insert(self.env.me.clone(), me);
         let dead = std::mem::take(&mut listing.dead);
-        if self.has_bug(Bug::PlansFromStaleRoster) {
+        if self.env.has_bug(Bug::PlansFromStaleRoster) {
             self.keep_stale_roster(&mut listing);
         }
         listing.find_own();
         self.settle_missing(now, &mut listing.units);
-        self.pace.meet(listing.peers.values().map(|peer| peer.ttl));
-        if self.has_bug(Bug::DeletedTaken) {
+        self.env.pace.meet(listing.peers.values().map(|peer| peer.ttl));
+        if self.env.has_bug(Bug::DeletedTaken) {
             let open = |unit: &Unit| (*unit.spec).clone().status(Status::Open).into();
             listing.units.values_mut().for_each(|unit| unit.spec = open(unit));
         }
-        let (plan, names, workers, moves) = listing.plan(&self.options.fleet, self.holder.bugs());
+        let (plan, names, workers, moves) = listing.plan(self.env.fleet(), self.env.bugs);
         listing.peers.values_mut().for_each(|peer| peer.planned = 0);
         for owner in plan.iter().filter_map(|owner| owner.as_ref().ok()) {
             if let Some(peer) = listing.peers.get_mut(&workers[*owner]) {
@@ -227,7 +227,7 @@ impl FleetWorker {
         }
         let mut summary = Summary {
             generation: listing.generation,
-            planner: Some(self.me.clone()),
+            planner: Some(self.env.me.clone()),
             workers: workers.len(),
             units: names.len(),
             damaged: std::mem::take(&mut listing.damaged),
@@ -250,13 +250,13 @@ impl FleetWorker {
                 _ => None,
             }))
             .collect();
-        summary.planned = targets.values().filter(|target| target.as_ref() == Ok(&self.me)).count();
+        summary.planned = targets.values().filter(|target| target.as_ref() == Ok(&self.env.me)).count();
         self.bury(now, dead, plans);
         if plans {
             self.tell_plan(now, &listing, &targets, (summary.workers, summary.units));
         }
         self.peers = listing.peers;
-        self.peers.remove(&self.me);
+        self.peers.remove(&self.env.me);
         self.choose_from_roster(now);
         self.follow_plan(now, listing.units, targets, summary);
     }

@@ -67,7 +67,7 @@ impl FleetWorker {
     /// A hint from the store.
     pub(super) fn hint(&mut self, now: Now, hint: &Hint) {
         match hint.key() {
-            Some(key) if *key == self.board_key => self.look_now(now),
+            Some(key) if *key == self.env.board_key => self.look_now(now),
             Some(key) if self.awaited.contains(key) && self.has_waited(now).is_zero() => {
                 self.try_unit(now, key.clone(), None);
                 if let Some(own) = self.own.get_mut(key) {
@@ -89,7 +89,7 @@ impl FleetWorker {
     /// Not much sooner after the last look than those come that look often.
     fn look_soon(&mut self, now: Now) {
         self.look.closely = true;
-        let soon = self.look.sent.after(self.part(32));
+        let soon = self.look.sent.after(self.env.part(32));
         self.look.next = self.look.next.min(soon.max(now.held));
     }
 
@@ -112,7 +112,7 @@ impl FleetWorker {
         if self.look.under_way || now.held < self.look.next {
             return;
         }
-        let mut keys = vec![self.board_key.clone()];
+        let mut keys = vec![self.env.board_key.clone()];
         self.look.watched = self.watched(now);
         keys.extend(self.look.watched.keys().cloned());
         keys.extend(self.look.turns.next(&self.awaited));
@@ -122,15 +122,15 @@ impl FleetWorker {
         let pace = self.pace(now);
         self.look.next = now.held.after(pace);
         if let Some(at) = self.look.watch.at.filter(|_| self.is_watcher()) {
-            self.look.next = self.look.next.min(at.after(self.interval()));
+            self.look.next = self.look.next.min(at.after(self.env.interval()));
         }
         let latest = std::mem::take(&mut self.look.closely)
-            || pace < self.interval()
+            || pace < self.env.interval()
             || !self.look.overdue.is_empty()
             || self.drains.is_due
             || self.look.blind
             || self.is_planner() && self.is_behind();
-        self.look.latest = latest || self.has_bug(Bug::StaleLookTrusted);
+        self.look.latest = latest || self.env.has_bug(Bug::StaleLookTrusted);
         let freshness = if latest { Freshness::Latest } else { Freshness::Recent };
         self.send(InFlight::Look, Op::ReadMany(keys, freshness));
         if self.look.turns.has_more() {
@@ -140,7 +140,7 @@ impl FleetWorker {
 
     /// Whether a look shows nothing but what was to be expected: the board as it was, and sessions that were renewed.
     fn is_no_news(&self, found: &BTreeMap<Key, Result<Stored, StoreError>>) -> bool {
-        let board = match found.get(&self.board_key) {
+        let board = match found.get(&self.env.board_key) {
             Some(Ok(board)) => Some(board.version),
             Some(Err(_)) => return false,
             None => None,
@@ -154,26 +154,26 @@ impl FleetWorker {
 
     /// How long until the next look, if nothing happens.
     fn pace(&self, now: Now) -> Duration {
-        let expects = self.hearing.expects(now) && !self.is_planner() && !self.options.push;
+        let expects = self.hearing.expects(now) && !self.is_planner() && !self.env.options.push;
         let alarmed = self.is_alarmed(now) || now.held < self.look.wary_until || expects;
         let drains = self.own.values().any(|own| own.stage == Stage::Draining);
-        let often = if self.options.push { self.interval() / 4 } else { self.part(32) };
+        let often = if self.env.options.push { self.env.interval() / 4 } else { self.env.part(32) };
         match () {
             () if alarmed => often,
             () if drains || !self.awaited.is_empty() => {
-                (self.has_waited(now) / 32).max(often).min(self.interval())
+                (self.has_waited(now) / 32).max(often).min(self.env.interval())
             }
-            () => self.interval(),
+            () => self.env.interval(),
         }
     }
 
     /// For how long what is on its way to this worker, or from it, has taken longer than drains take. It may never come, as a unit whose
     /// owner the store does not let give it up, or take hours, as a body that its user does not end.
     fn has_waited(&self, now: Now) -> Duration {
-        if self.has_bug(Bug::AwaitedForEver) {
+        if self.env.has_bug(Bug::AwaitedForEver) {
             return Duration::ZERO;
         }
-        now.held.since(self.awaited_from.max(self.drains.began).after(self.part(1) * DRAINS))
+        now.held.since(self.awaited_from.max(self.drains.began).after(self.env.part(1) * DRAINS))
     }
 
     pub(super) fn looked(&mut self, now: Now, result: Result<Answer, StoreError>) {
@@ -185,7 +185,7 @@ impl FleetWorker {
                 self.look.turns.missed();
                 self.look.watch.again();
                 self.look.closely |= self.look.latest;
-                self.look.next = self.look.next.min(now.held.after(self.pause(16, &error)));
+                self.look.next = self.look.next.min(now.held.after(self.env.pause(16, &error)));
                 return self.tell(FleetNotice::Trouble(error));
             }
         };
@@ -197,13 +197,13 @@ impl FleetWorker {
             self.look.turns.missed();
             return self.look_again(now);
         }
-        match found.remove(&self.board_key).transpose() {
+        match found.remove(&self.env.board_key).transpose() {
             Ok(board) => {
                 self.look.blind = false;
                 self.saw_board(now, board);
             }
             Err(error) => {
-                self.look.blind = !self.has_bug(Bug::BoardTrusted);
+                self.look.blind = !self.env.has_bug(Bug::BoardTrusted);
                 self.tell(FleetNotice::Trouble(error));
             }
         }
@@ -229,8 +229,8 @@ impl FleetWorker {
         if !same || !board::is_alarmed(board.as_ref()) {
             let shows = board::is_alarmed(board.as_ref());
             let grew = board::generation(board.as_ref()) != self.generation();
-            if grew && !self.options.push {
-                self.look.wary_until = now.held.after(self.part(8));
+            if grew && !self.env.options.push {
+                self.look.wary_until = now.held.after(self.env.part(8));
             }
             self.look.alarmed = shows.then_some(now.held);
             self.look.next = self.look.next.min(now.held.after(self.pace(now)));

@@ -34,17 +34,17 @@ impl FleetWorker {
         // The others are told once it is so: before that, they would find nothing.
         if is_done {
             // Many units may be finished at about the same time: the others need to hear of it once.
-            self.want_advance(now.held.after(self.interval()));
-        } else if transferee.is_none_or(|transferee| transferee == self.me) {
-            self.want_advance(now.held.after(self.interval() / 2));
+            self.want_advance(now.held.after(self.env.interval()));
+        } else if transferee.is_none_or(|transferee| transferee == self.env.me) {
+            self.want_advance(now.held.after(self.env.interval() / 2));
         } else if chosen {
             // No plan tells its transferee to expect it.
             self.want_advance(now.held);
-        } else if !self.has_bug(Bug::AwaitedForgotten) {
+        } else if !self.env.has_bug(Bug::AwaitedForgotten) {
             // All look once more whether what was passed on has arrived: at once when that was the last for now.
             let goes = |own: &Own| matches!(own.stage, Stage::Draining | Stage::Going);
             let parts = if self.own.values().any(goes) { 1 } else { 4 };
-            self.want_advance(now.held.after(self.interval() / parts));
+            self.want_advance(now.held.after(self.env.interval() / parts));
         }
     }
 
@@ -84,7 +84,7 @@ impl FleetWorker {
     /// Who else is to have it.
     pub(super) fn transferee(&self, lease: LeaseId) -> Option<Transferee> {
         let own = self.own.get(self.units.get(&lease)?)?;
-        let session = own.transferee.as_ref().filter(|session| **session != self.me)?;
+        let session = own.transferee.as_ref().filter(|session| **session != self.env.me)?;
         self.peers.get(session).filter(|peer| !peer.about.leaving).map(|peer| transferee_of(session, peer))
     }
 
@@ -134,7 +134,7 @@ impl FleetWorker {
     pub(super) fn tell_vacated(&mut self, now: Now) {
         let (before, holder) = (self.lapsing.len(), &self.holder);
         self.lapsing.retain(|lease| holder.is_given_up(*lease));
-        if self.lapsing.len() < before && !self.has_bug(Bug::LapseUntold) {
+        if self.lapsing.len() < before && !self.env.has_bug(Bug::LapseUntold) {
             self.want_advance(now.held);
         }
     }

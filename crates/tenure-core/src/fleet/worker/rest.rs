@@ -37,10 +37,10 @@ impl FleetWorker {
     pub(super) fn next_rest(&mut self, now: Now, workers: usize) -> u32 {
         let longest = 2 * self.board.as_ref().map_or(1, |board| board::rest(&board.stored.record));
         if longest > 2 {
-            let until = now.held.after(self.heard_within() * longest);
+            let until = now.held.after(self.env.heard_within() * longest);
             self.rest.told_until = self.rest.told_until.max(until);
         }
-        let rest = u32::try_from(workers / self.options.lookers.max(1)).unwrap_or(board::LONGEST_REST);
+        let rest = u32::try_from(workers / self.env.options.lookers.max(1)).unwrap_or(board::LONGEST_REST);
         rest.clamp(1, board::LONGEST_REST)
     }
 
@@ -49,7 +49,7 @@ impl FleetWorker {
     pub(super) fn tell_those_who_rest(&mut self, now: Now, mark: &ToldPlan, standbys: BTreeSet<HolderId>) {
         let stood = std::mem::replace(&mut self.rest.stand, standbys);
         let all_look = mark.rest <= 1 && now.held >= self.rest.told_until;
-        if all_look || self.has_bug(Bug::RestersUntold) {
+        if all_look || self.env.has_bug(Bug::RestersUntold) {
             return;
         }
         let told: BTreeSet<HolderId> = mark.told.iter().flatten().chain(&self.rest.stand).cloned().collect();
@@ -64,17 +64,17 @@ impl FleetWorker {
         let seen = tenure.map(|tenure| (tenure.heartbeat, now.held));
         let before = std::mem::replace(&mut self.rest.seen, seen);
         let has_renewed = match (before, seen) {
-            (Some((before, at)), Some((seen, _))) => before != seen && now.held.since(at) < self.part(1),
+            (Some((before, at)), Some((seen, _))) => before != seen && now.held.since(at) < self.env.part(1),
             _ => false,
         };
         let rest = self.told_plan().map_or(1, |plan| plan.rest);
-        if rest <= 1 || !(has_renewed || self.has_bug(Bug::RestsUnseen)) || self.is_busy(now) {
+        if rest <= 1 || !(has_renewed || self.env.has_bug(Bug::RestsUnseen)) || self.is_busy(now) {
             return;
         }
         // Another number each time, and for each worker, lest all who began at once look at once.
-        let drawn = mix(&self.me, self.nonces.draw().0) >> 32;
+        let drawn = mix(&self.env.me, self.env.nonces.draw().0) >> 32;
         let intervals = u32::try_from(drawn % u64::from(2 * rest)).unwrap_or(0) + 1;
-        self.look.next = now.held.after(self.interval() * intervals);
+        self.look.next = now.held.after(self.env.interval() * intervals);
     }
 
     /// Whether a look is to show something that this worker waits for.

@@ -88,7 +88,7 @@ impl FleetWorker {
         let before = self.telling.round.take();
         let unmarked = before.and_then(|round| round.mark.told).unwrap_or_default();
         let mut under_way = self.telling.writing.take();
-        if self.has_bug(Bug::UnderWayForgotten) {
+        if self.env.has_bug(Bug::UnderWayForgotten) {
             under_way.clear();
         }
         let (mut parts, sums) = self.parts(&planner, listing, targets);
@@ -115,14 +115,14 @@ impl FleetWorker {
         self.telling.told.retain(|session, _| parts.contains_key(session));
         for (session, part) in parts {
             let sum = sums.get(&session).copied().unwrap_or_default();
-            let part = part.bounded(sum.token(), self.has_bug(Bug::LargePartCut));
+            let part = part.bounded(sum.token(), self.env.has_bug(Bug::LargePartCut));
             let Some(peer) = listing.peers.get(&session) else { continue };
-            let Ok(key) = self.options.fleet.part(&peer.holder) else { continue };
+            let Ok(key) = self.env.fleet().part(&peer.holder) else { continue };
             let stands = listing.parts.get(&key);
             // What was sent for an earlier plan may stand there at any time, unless this one is written.
             let is_under_way = under_way.contains_key(&key);
             let mut stood = stands.and_then(|stands| Part::parse(&stands.record.metadata));
-            if self.has_bug(Bug::PartNotCompared) {
+            if self.env.has_bug(Bug::PartNotCompared) {
                 let told = self.telling.told.get(&session);
                 stood = told.and_then(|told| told.wrote.clone()).or(stood);
             }
@@ -162,7 +162,7 @@ impl FleetWorker {
     fn standbys(&self, listing: &Listing) -> BTreeSet<HolderId> {
         let is_named =
             |peer: &Peer| self.board.as_ref().is_some_and(|board| board.standbys.contains(&peer.holder));
-        let stays = |(session, peer): &(&Key, &Peer)| **session != self.me && !peer.about.leaving;
+        let stays = |(session, peer): &(&Key, &Peer)| **session != self.env.me && !peer.about.leaving;
         let mut peers: Vec<(&Key, &Peer)> = listing.peers.iter().filter(stays).collect();
         peers.sort_by_key(|(session, peer)| (!is_named(peer), spread(session)));
         peers.into_iter().take(STANDBYS).map(|(_, peer)| peer.holder.clone()).collect()
@@ -170,7 +170,7 @@ impl FleetWorker {
 
     fn ttls(&self, listing: &Listing) -> (Ttl, Ttl) {
         let ttls = listing.peers.values().map(|peer| peer.ttl);
-        ttls.fold((self.ttl, self.ttl), |(least, most), ttl| (least.min(ttl), most.max(ttl)))
+        ttls.fold((self.env.ttl, self.env.ttl), |(least, most), ttl| (least.min(ttl), most.max(ttl)))
     }
 
     /// What each of the others has to do, and a digest of that, however much it is.
@@ -180,7 +180,7 @@ impl FleetWorker {
         listing: &Listing,
         targets: &Sorted<Result<Key, Uncovered>>,
     ) -> (BTreeMap<Key, Part>, BTreeMap<Key, Digest>) {
-        let others = listing.peers.iter().filter(|(session, _)| **session != self.me);
+        let others = listing.peers.iter().filter(|(session, _)| **session != self.env.me);
         let mut parts: BTreeMap<Key, Part> =
             others.map(|(session, peer)| (session.clone(), Part::new(planner.clone(), peer.fence))).collect();
         let mut sizes: BTreeMap<Key, usize> = BTreeMap::new();
@@ -202,7 +202,7 @@ impl FleetWorker {
             };
         let holder = |session: &Key| listing.peers.get(session).map(|peer: &Peer| peer.holder.clone());
         for (key, unit) in listing.units.iter() {
-            let Some(name) = self.options.fleet.unit_of(key) else { continue };
+            let Some(name) = self.env.fleet().unit_of(key) else { continue };
             let unit = (key, name, unit);
             match (targets.get(key), &unit.2.owner) {
                 (Some(Ok(target)), Owner::Nobody(_)) => tell(target, unit, Task::Take, None),
@@ -232,13 +232,12 @@ impl FleetWorker {
     fn listed_of(&self, listing: &Listing, session: &Key) -> Vec<(String, Shows)> {
         let is_own = |unit: &Unit| matches!(&unit.owner, Owner::Worker(owner) if owner == session);
         let own = listing.units.iter().filter(|(_, unit)| is_own(unit));
-        own.filter_map(|(key, unit)| Some((self.options.fleet.unit_of(key)?.to_owned(), unit.shows)))
-            .collect()
+        own.filter_map(|(key, unit)| Some((self.env.fleet().unit_of(key)?.to_owned(), unit.shows))).collect()
     }
 
     /// Says on the board which plan was told, once all parts are written.
     pub(super) fn mark_plan(&mut self, now: Now) {
-        let first = self.has_bug(Bug::MarkedFirst);
+        let first = self.env.has_bug(Bug::MarkedFirst);
         let round = self.telling.round.as_ref();
         let Some(round) = round.filter(|_| self.telling.writing.is_done() || first) else { return };
         let is_marking = self.io.in_flight.values().any(|flight| matches!(flight, InFlight::ToldPlan(_)));
@@ -246,7 +245,7 @@ impl FleetWorker {
         else {
             return;
         };
-        let (key, nonce) = (self.board_key.clone(), self.nonces.draw());
+        let (key, nonce) = (self.env.board_key.clone(), self.env.nonces.draw());
         let write = board::mark(key, &seen.stored, &round.mark, &round.standbys, nonce, now.wall);
         self.send(InFlight::ToldPlan(Box::new(write.clone())), Op::Write(Box::new(write)));
     }
@@ -274,7 +273,7 @@ impl FleetWorker {
                 self.tell(FleetNotice::Trouble(error));
                 // Another attempt is made when a look has shown what stands there; to give the role up, once all was listed again.
                 if !self.telling.is_under_way() {
-                    self.list_again(now.held.after(self.interval()));
+                    self.list_again(now.held.after(self.env.interval()));
                 }
                 return;
             }

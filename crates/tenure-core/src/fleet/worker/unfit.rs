@@ -56,7 +56,7 @@ impl FleetWorker {
     /// Whether this worker may plan if nobody does.
     pub(super) fn may_plan(&self, now: Now) -> bool {
         let waits = self.lead.unfit.resigned.is_some_and(|(_, until)| now.held < until);
-        !waits || self.has_bug(Bug::UnfitPlansAgain)
+        !waits || self.env.has_bug(Bug::UnfitPlansAgain)
     }
 
     /// Whether this worker may list for itself.
@@ -66,8 +66,8 @@ impl FleetWorker {
 
     /// The store does not let this worker list, which does not plan.
     pub(super) fn refused_listing(&mut self, now: Now, was_told_to: bool) {
-        let refusal = LastingRefusal::next(self.lead.unfit.refused, now, self.part(1), false);
-        let refusal = refusal.at_the_soonest(now.held.after(self.interval()));
+        let refusal = LastingRefusal::next(self.lead.unfit.refused, now, self.env.part(1), false);
+        let refusal = refusal.at_the_soonest(now.held.after(self.env.interval()));
         self.lead.unfit.refused = Some(refusal);
         self.list_at = refusal.again_at;
         self.hearing.give_up_listing();
@@ -94,17 +94,18 @@ impl FleetWorker {
     /// What has lasted for a ttl may last.
     fn give_up_planning(&mut self, now: Now, since: Tick) -> bool {
         let is_marking = self.io.in_flight.values().any(|flight| matches!(flight, InFlight::ToldPlan(_)));
-        if !self.is_planner() || is_marking || now.held.since(since) < self.part(1) {
+        if !self.is_planner() || is_marking || now.held.since(since) < self.env.part(1) {
             return false;
         }
-        let Some(seen) = self.board.as_ref().filter(|_| !self.look.blind && !self.has_bug(Bug::UnfitPlans))
+        let Some(seen) =
+            self.board.as_ref().filter(|_| !self.look.blind && !self.env.has_bug(Bug::UnfitPlans))
         else {
             return false;
         };
-        let write = board::resign(self.board_key.clone(), &seen.stored, self.nonces.draw(), now.wall);
+        let write = board::resign(self.env.board_key.clone(), &seen.stored, self.env.nonces.draw(), now.wall);
         let again = u32::from(!std::mem::replace(&mut self.lead.unfit.resigns, true));
         let times = self.lead.unfit.resigned.map_or(0, |(times, _)| times + again);
-        let wait = self.part(1) * (1 << times.min(LONGEST.ilog2()));
+        let wait = self.env.part(1) * (1 << times.min(LONGEST.ilog2()));
         self.lead.unfit.resigned = Some((times, now.held.after(wait)));
         self.telling.end();
         self.send(InFlight::ToldPlan(Box::new(write.clone())), Op::Write(Box::new(write)));
@@ -132,7 +133,7 @@ mod tests {
         asked(worker)
             .into_iter()
             .filter_map(|request| write(request.op))
-            .find(|write| write.key == worker.board_key)
+            .find(|write| write.key == worker.env.board_key)
     }
 
     /// Fails to list from then on, until it gives its role up. When it may plan again, in seconds after that.

@@ -156,7 +156,7 @@ fn who_was_passed_what_it_can_never_bear_gives_it_back() {
         let mut worker = led(1, true);
         // By itself it fits, and the next plan moves something else.
         has(&mut worker, 1, Stage::Held, Some(0));
-        worker.options.about.weight = most;
+        worker.env.options.about.weight = most;
         let lease = has(&mut worker, 0, Stage::Acquiring, Some(0));
         let own = worker.own.get_mut(&unit(0)).unwrap();
         (own.given, own.letter, own.told) = (true, true, false);

@@ -15,7 +15,7 @@ fn an_alarm_is_raised_where_it_helps() {
         (asked(&mut worker).len(), worker.advance != Advance::Idle)
     };
     assert_eq!(alarms(&|_| ()), (1, false));
-    assert_eq!(alarms(&|worker| worker.options.push = true), (0, false), "a push tells all");
+    assert_eq!(alarms(&|worker| worker.env.options.push = true), (0, false), "a push tells all");
     assert_eq!(alarms(&|worker| worker.look.alarmed = Some(at(5).held)), (0, false), "there is one");
     assert_eq!(alarms(&|worker| worker.look.alarmed = Some(at(4).held)), (1, false), "a false one");
     assert_eq!(alarms(&|worker| worker.look.blind = true), (0, false), "nobody can read it");

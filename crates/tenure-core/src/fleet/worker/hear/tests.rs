@@ -26,7 +26,8 @@ fn news(worker: &mut FleetWorker, number: u64, told: Option<&[usize]>) {
     let told = told.map(|told| told.iter().map(|n| holder(*n)).collect());
     let mark = ToldPlan { number, told, counts: (3, 9), ttls: (ttl(), ttl()), rest: 1 };
     let seen = board_by(7, 1, &planner());
-    let write = board::mark(worker.board_key.clone(), &seen, &mark, &BTreeSet::new(), Nonce(1), at(0).wall);
+    let write =
+        board::mark(worker.env.board_key.clone(), &seen, &mark, &BTreeSet::new(), Nonce(1), at(0).wall);
     worker.board = Some(SeenBoard::of(Stored::new(write.record).versioned(Version(u128::from(number)))));
 }
 
@@ -210,7 +211,7 @@ fn what_it_is_to_have_is_claimed_or_awaited_unless_its_record_shows_something_el
         (About { declines: BTreeSet::from([declined]), ..About::default() }, plain(), false),
     ] {
         let mut worker = led(2, false);
-        worker.options.about = about;
+        worker.env.options.about = about;
         let mut stored = shows(4, None);
         stored.record.metadata = spec.compose(Metadata::new()).unwrap();
         hears(&mut worker, &part(vec![(0, 3, Task::Take)]), &[(unit(0), stored)]);
@@ -294,7 +295,8 @@ fn what_it_has_goes_for_the_reason_that_its_part_tells_and_else_stays() {
         let own = &worker.own[&unit(0)];
         assert_eq!((own.goes.clone(), own.transferee.clone()), (goes.clone(), to.map(session)), "{says}");
         // The others look within an interval.
-        let wait = worker.part(16) + if leaving { worker.interval() } else { std::time::Duration::ZERO };
+        let wait =
+            worker.env.part(16) + if leaving { worker.env.interval() } else { std::time::Duration::ZERO };
         assert_eq!(worker.drains.at, goes.map(|_| at(101).held.after(wait)), "{says}");
     }
 }

@@ -107,7 +107,7 @@ fn whoever_sees_that_nobody_plans_does_so_itself() {
     assert_eq!(worker.advance.wake_at(), Some(at(100).held));
     worker.wake_advance(at(100));
     let claim = asked(&mut worker).into_iter().find_map(|asked| match asked.op {
-        Op::Write(write) if write.key == worker.board_key => board::planner(&write.record),
+        Op::Write(write) if write.key == worker.env.board_key => board::planner(&write.record),
         _ => None,
     });
     assert_eq!(claim, Some(myself()));
@@ -146,14 +146,14 @@ fn a_worker_tells_who_plans_and_its_own_role_whenever_either_changes() {
     let mark = board::ToldPlan { number: 3, told, counts: (2, 5), ttls, rest: 1 };
     let seen = worker.board.clone().unwrap().stored;
     let by = BTreeSet::from([holder(1)]);
-    let write = board::mark(worker.board_key.clone(), &seen, &mark, &by, Nonce(1), at(77).wall);
+    let write = board::mark(worker.env.board_key.clone(), &seen, &mark, &by, Nonce(1), at(77).wall);
     let won = Ok(Answer::Write(Outcome::Won { version: Version(10), fence: write.record.fence }));
     worker.marked(at(102), write.clone(), won);
     let marked = Planning { standbys: by, plan: Some(3), told: Some(at(77).wall), ..now };
     assert_eq!(plannings(&mut worker), [(Role::Planner, marked)]);
     // Somebody else plans now, and this worker stands by.
     let mut other = write.record;
-    let me = worker.holder.id().clone();
+    let me = worker.env.id.clone();
     other.metadata.insert(
         "planner".to_owned(),
         board_by(9, 9, &{

@@ -109,7 +109,7 @@ fn a_letter_about_a_part_waits_for_the_store_and_for_room_and_not_for_who_has_go
         let mut tries = 1;
         worker.lettered(at(100), session(1), part.clone(), answer());
         while let Some(due) = worker.letters.wake_at() {
-            assert_eq!(due, at(100).held.after(worker.part(16)), "it waits for a moment");
+            assert_eq!(due, at(100).held.after(worker.env.part(16)), "it waits for a moment");
             assert!(!worker.letters.are_owed(), "nobody who leaves waits for that");
             worker.wake_letters(at(100));
             assert_eq!(counts(&asked(&mut worker)), (0, 0), "it is not yet time");

@@ -35,7 +35,7 @@ impl FleetWorker {
     }
 
     fn add_page(&mut self, now: Now, mut listing: Box<Listing>, page: Vec<Listed>) {
-        let is_last = page.len() < self.options.page.max(1) || self.has_bug(Bug::OnePageListed);
+        let is_last = page.len() < self.env.options.page.max(1) || self.env.has_bug(Bug::OnePageListed);
         self.lead.unfit.listed();
         listing.ask_at = Some(now.held);
         listing.after = page.last().map(|listed| listed.key.clone()).filter(|_| !is_last);
@@ -56,7 +56,7 @@ impl FleetWorker {
         match (listing.section, stored) {
             (ListingSection::Workers, Ok(stored)) => self.add_peer(now, listing, key, stored),
             (ListingSection::Parts, Ok(stored)) => self.add_part(listing, key, stored),
-            (ListingSection::Units, Ok(stored)) => listing.add_unit(key, stored, self.holder.bugs()),
+            (ListingSection::Units, Ok(stored)) => listing.add_unit(key, stored, self.env.bugs),
             (section, Err(error)) => {
                 if section == ListingSection::Workers {
                     listing.odd.insert(key.clone(), Uncovered::Damaged);
@@ -69,7 +69,7 @@ impl FleetWorker {
     /// A page could not be had: it is asked for again, unless the store does not let this worker list.
     fn page_failed(&mut self, now: Now, mut listing: Box<Listing>, error: StoreError) {
         let (lasts, plans) = (!error.is_passing(), listing.purpose == Purpose::Plan);
-        let pause = if lasts { self.interval() } else { self.pause(16, &error) };
+        let pause = if lasts { self.env.interval() } else { self.env.pause(16, &error) };
         self.tell(FleetNotice::Trouble(error));
         if lasts && !plans {
             return self.refused_listing(now, listing.purpose == Purpose::Own);
@@ -91,7 +91,7 @@ impl FleetWorker {
     /// The session of the worker to whom a part of the plan was told.
     fn whose_part(&self, part: &Key) -> Option<Key> {
         let (_, FleetKey::Plan(worker)) = FleetKey::of(part)? else { return None };
-        self.options.fleet.worker(&HolderId::new(worker).ok()?).ok()
+        self.env.fleet().worker(&HolderId::new(worker).ok()?).ok()
     }
 
     /// Counts a session as a worker if it says that it is one, and has not been silent for a ttl.
@@ -104,7 +104,7 @@ impl FleetWorker {
         if now.wall.since(tenure.since) < tenure.ttl.duration() * JOINING {
             listing.young.insert(key.clone());
         }
-        if key == self.me {
+        if key == self.env.me {
             return;
         }
         if verdict == HolderVerdict::Suspected {
@@ -119,7 +119,7 @@ impl FleetWorker {
         if !is_of_this_layout(&stored.record.metadata) {
             // It goes by plans of its own. What it has stays there.
             listing.odd.insert(key, Uncovered::Foreign);
-            let trouble = other_layout(&self.options.fleet, &tenure.holder);
+            let trouble = other_layout(self.env.fleet(), &tenure.holder);
             return self.tell(FleetNotice::Trouble(trouble));
         }
         let (holder, fence, ttl) = (tenure.holder.clone(), stored.record.fence, tenure.ttl);

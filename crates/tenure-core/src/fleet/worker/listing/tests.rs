@@ -350,7 +350,7 @@ fn a_unit_that_is_like_most_takes_little_room() {
 #[test]
 fn parts_of_workers_that_are_not_listed_are_not_kept() {
     let mut worker = rested();
-    worker.options.page = 2000;
+    worker.env.options.page = 2000;
     worker.doubts.list_at = Some(at(100).held);
     worker.wake_listing(at(100));
     worker.paged(at(100), worker.lists, page(&[lives(1, 1), lives(2, 1)]));

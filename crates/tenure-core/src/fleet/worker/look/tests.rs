@@ -65,7 +65,10 @@ fn a_look_that_failed_is_repeated_as_close_as_it_was() {
         looks_at(&mut worker);
         worker.looked(
             at(101),
-            listed(vec![(worker.board_key.clone(), own_board(7, 1)), (session(1), session_record(1, 7, 1))]),
+            listed(vec![
+                (worker.env.board_key.clone(), own_board(7, 1)),
+                (session(1), session_record(1, 7, 1)),
+            ]),
         );
         assert_eq!(looks_at(&mut worker).1, Freshness::Recent);
     }
@@ -111,7 +114,7 @@ fn the_next_look_comes_the_sooner_the_more_there_is_to_see() {
     for (push, close) in [(true, 4_000), (false, 1_500)] {
         let pace = |change: &dyn Fn(&mut FleetWorker)| {
             let mut worker = led(1, true);
-            worker.options.push = push;
+            worker.env.options.push = push;
             change(&mut worker);
             worker.pace(at(100)).as_millis()
         };
@@ -144,7 +147,7 @@ fn the_next_look_comes_the_sooner_the_more_there_is_to_see() {
 #[test]
 fn c1_what_does_not_come_for_long_is_looked_for_ever_less_often() {
     let mut worker = led(1, true);
-    worker.options.push = false;
+    worker.env.options.push = false;
     worker.awaited.insert(unit(0));
     worker.awaited_from = at(100).held;
     // Eight ttls of 48 s are for drains.
@@ -192,13 +195,13 @@ fn l2_all_that_were_written_after_long_drains_are_seen_in_the_next_looks() {
             worker.looked(now, Err(StoreError::unavailable("away")));
         } else {
             seen.extend(keys);
-            let board = (worker.board_key.clone(), own_board(7, 1));
+            let board = (worker.env.board_key.clone(), own_board(7, 1));
             worker.looked(now, listed(vec![board, (session(1), session_record(1, 7, 1))]));
         }
     }
     assert!((50..200).all(|n| seen.contains(&unit(n))), "{}", seen.len());
-    assert!(took[3] <= worker.interval(), "{took:?}");
-    assert!(worker.look.next > worker.look.sent.after(worker.part(32) * 2), "and then as before");
+    assert!(took[3] <= worker.env.interval(), "{took:?}");
+    assert!(worker.look.next > worker.look.sent.after(worker.env.part(32) * 2), "and then as before");
 }
 
 /// The writes of its owner, while that goes on.
@@ -211,7 +214,7 @@ fn hints_about_what_has_been_awaited_for_long_bring_looks_and_not_many() {
         worker.awaited.extend([unit(0), unit(1)]);
         (worker.look.sent, worker.look.next) = (at(secs).held, at(900).held);
         worker.hint(Now { held: at(secs).held.after(Duration::from_millis(100)), ..at(secs) }, &hint);
-        let next = if claims { at(900).held } else { at(secs).held.after(worker.part(32)) };
+        let next = if claims { at(900).held } else { at(secs).held.after(worker.env.part(32)) };
         assert_eq!((worker.own.contains_key(&unit(1)), worker.look.next), (claims, next), "{hint:?}");
         if let (false, Hint::Key(key)) = (claims, hint) {
             let awaited = worker.awaited.clone();
@@ -237,7 +240,7 @@ fn a_hint_of_no_key_is_followed_at_once_only_if_something_is_awaited() {
 #[test]
 fn what_a_recent_look_shows_is_looked_at_once_more_if_it_is_news() {
     let vacated = |stored: Stored| Stored { record: Record { tenure: None, ..stored.record }, ..stored };
-    let board_at = |version| (worker(0).board_key, own_board(7, version));
+    let board_at = |version| (worker(0).env.board_key, own_board(7, version));
     let watched = |fence, heartbeat| (session(1), session_record(1, fence, heartbeat));
     for (found, is_news) in [
         (vec![board_at(1), watched(7, 1)], false),
@@ -263,11 +266,11 @@ fn what_a_recent_look_shows_is_looked_at_once_more_if_it_is_news() {
 fn a_board_is_alarming_from_when_on_it_first_showed_the_alarm_until_it_shows_none() {
     for push in [false, true] {
         let mut worker = led(1, true);
-        worker.options.push = push;
+        worker.env.options.push = push;
         worker.saw_board(at(100), Some(alarm(&own_board(7, 1), 2)));
         assert_eq!((worker.look.alarmed, worker.look.wary_until), (Some(at(100).held), Tick(0)));
         let soon = at(100).held.after(worker.pace(at(100)));
-        assert!(worker.pace(at(100)) < worker.interval() && worker.look.next == soon);
+        assert!(worker.pace(at(100)) < worker.env.interval() && worker.look.next == soon);
         worker.saw_board(at(150), Some(alarm(&own_board(7, 1), 2)));
         assert_eq!(worker.look.alarmed, Some(at(100).held), "the same one");
         worker.saw_board(at(160), Some(alarm(&own_board(7, 1), 3)));
@@ -286,7 +289,7 @@ fn what_is_awaited_is_claimed_when_a_look_shows_that_its_owner_is_gone() {
     looks_at(&mut worker);
     let attachment = |fence| Some(Some(Attachment { session: session(1), fence: Fence(fence) }));
     let spec = UnitSpec::default();
-    let board = (worker.board_key.clone(), own_board(7, 1));
+    let board = (worker.env.board_key.clone(), own_board(7, 1));
     let watched = (session(1), session_record(1, 7, 1));
     let units = [(unit(0), record(attachment(7), &spec)), (unit(1), record(attachment(6), &spec))];
     worker.looked(at(101), listed([board, watched].into_iter().chain(units).collect()));
@@ -298,9 +301,9 @@ fn what_is_awaited_is_claimed_when_a_look_shows_that_its_owner_is_gone() {
 fn news_that_come_during_a_look_are_looked_at_after_it() {
     let mut worker = led(1, true);
     looks_at(&mut worker);
-    worker.hint(at(100), &Hint::Key(worker.board_key.clone()));
+    worker.hint(at(100), &Hint::Key(worker.env.board_key.clone()));
     assert_eq!(worker.look.wake_at(), None, "one at a time");
-    let shows = vec![(worker.board_key.clone(), own_board(7, 1)), (session(1), session_record(1, 7, 1))];
+    let shows = vec![(worker.env.board_key.clone(), own_board(7, 1)), (session(1), session_record(1, 7, 1))];
     worker.looked(at(101), listed(shows));
     assert_eq!(worker.look.wake_at(), Some(at(101).held));
 }
@@ -316,11 +319,11 @@ fn whoever_plans_or_stands_by_looks_at_all_once_an_interval_and_others_at_the_pl
     let mut other = led(3, false);
     assert_eq!(keys(&mut other), [session(1)]);
     let mut standby = led(3, false);
-    let ttls = (standby.ttl, standby.ttl);
-    let standbys = BTreeSet::from([standby.holder.id().clone()]);
+    let ttls = (standby.env.ttl, standby.env.ttl);
+    let standbys = BTreeSet::from([standby.env.id.clone()]);
     let mark = board::ToldPlan { number: 1, told: None, counts: (4, 0), ttls, rest: 1 };
     let seen = standby.board.clone().unwrap().stored;
-    let write = board::mark(standby.board_key.clone(), &seen, &mark, &standbys, Nonce(4), at(0).wall);
+    let write = board::mark(standby.env.board_key.clone(), &seen, &mark, &standbys, Nonce(4), at(0).wall);
     standby.board = Some(SeenBoard::of(Stored::new(write.record).versioned(Version(4))));
     assert_eq!(keys(&mut standby), [session(1), session(2), session(3)]);
 }

@@ -20,7 +20,8 @@ fn by_board(others: usize, plans: bool, rest: u32) -> FleetWorker {
     let mut worker = led(others, plans);
     let planner = if plans { myself() } else { Attachment { session: session(1), fence: Fence(7) } };
     let (seen, none) = (board_by(7, 1, &planner), BTreeSet::new());
-    let write = board::mark(worker.board_key.clone(), &seen, &mark(rest, &[]), &none, Nonce(1), at(0).wall);
+    let write =
+        board::mark(worker.env.board_key.clone(), &seen, &mark(rest, &[]), &none, Nonce(1), at(0).wall);
     worker.board = Some(SeenBoard::of(Stored::new(write.record).versioned(Version(9))));
     worker.hearing = Hearing::after(planner, 1);
     worker.look.wary_until = Tick(0);
@@ -49,7 +50,7 @@ fn who_has_seen_the_planner_renew_rests_each_time_and_each_worker_for_another_wh
     let mut firsts = BTreeSet::new();
     for n in 0..50 {
         let mut worker = by_board(2, false, 4);
-        worker.me = session(n);
+        worker.env.me = session(n);
         for time in 0..20 {
             let secs = 100 + time * 1000;
             let rests = rests(&mut worker, &[(secs, 1), (secs + 16, 2)]);

@@ -63,7 +63,7 @@ impl FleetWorker {
     ) -> bool {
         let told = self.telling.told.remove(session).filter(|told| told.part.to == part.to);
         // What does not stand there did not arrive, or somebody has written something else since: nobody goes by it.
-        let bugs = self.holder.bugs();
+        let bugs = self.env.bugs;
         let told = told.filter(|told| match &told.wrote {
             Some(wrote) => Some(wrote) == stands,
             // What was sent long ago may have arrived since.
@@ -89,8 +89,8 @@ impl FleetWorker {
             () => true,
         };
         let reminder = match reminder {
-            None => Reminder::after(now, self.part(1), listing.generation),
-            Some(due) if is_due => due.next(now, listing.generation, self.part(1) * LONGEST),
+            None => Reminder::after(now, self.env.part(1), listing.generation),
+            Some(due) if is_due => due.next(now, listing.generation, self.env.part(1) * LONGEST),
             Some(later) => later,
         };
         let wrote = if is_news { Some(part.clone()) } else { wrote };
@@ -102,7 +102,7 @@ impl FleetWorker {
     /// the unit as soon as that is free, whoever it is planned for then.
     fn awaits_in_vain(&self, session: &Key, before: &Part, part: &Part, listing: &Listing) -> bool {
         let came = |name: &String| {
-            let unit = self.options.fleet.unit(name).ok();
+            let unit = self.env.fleet().unit(name).ok();
             let unit = unit.and_then(|unit| listing.units.get(&unit));
             unit.is_some_and(|unit| matches!(&unit.owner, Owner::Worker(owner) if owner == session))
         };
@@ -127,7 +127,7 @@ impl FleetWorker {
     /// The tasks of a part that are not done yet, as their units' records show.
     fn left_of(&self, session: &Key, part: &Part, listing: &Listing) -> BTreeMap<String, (Shows, Task)> {
         let is_left = |name: &String, shows: &Shows, task: &Task| {
-            let unit = self.options.fleet.unit(name).ok();
+            let unit = self.env.fleet().unit(name).ok();
             unit.and_then(|unit| listing.units.get(&unit)).is_some_and(|unit| {
                 let has = task.takes() && matches!(&unit.owner, Owner::Worker(owner) if owner == session);
                 unit.shows == *shows && !has

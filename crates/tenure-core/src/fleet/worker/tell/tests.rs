@@ -101,7 +101,7 @@ fn each_worker_is_told_what_it_is_to_do_with_which_units() {
 fn c1_a_part_that_stays_undone_is_told_ever_more_seldom() {
     let mut worker = led(2, true);
     let plan = planned(&worker, vec![(0, Owner::Nobody((*vacant()).into()), Status::Open, Some(Ok(1)))]);
-    let ttl = worker.part(1).as_secs();
+    let ttl = worker.env.part(1).as_secs();
     let told = |worker: &mut FleetWorker| {
         let halves = (0..200).filter(|n| !tells(worker, 100 + n * ttl / 2, &plan).is_empty());
         halves.map(|n| n as f64 / 2.0).collect::<Vec<_>>()
@@ -130,7 +130,7 @@ fn c1_all_is_listed_when_somebody_is_to_be_told_again_but_half_a_pause_after_the
 fn s10_what_stays_undone_is_told_again_once_all_are_to_look_again() {
     let mut worker = led(2, true);
     let mut plan = planned(&worker, vec![(0, Owner::Nobody((*vacant()).into()), Status::Open, Some(Ok(1)))]);
-    let ttl = worker.part(1).as_secs();
+    let ttl = worker.env.part(1).as_secs();
     let told = [100, 100 + ttl, 100 + 2 * ttl].map(|secs| tells(&mut worker, secs, &plan).len());
     assert_eq!(told, [1, 1, 0]);
     plan.0.generation = Fence(9);
@@ -145,7 +145,7 @@ fn c1_a_part_that_is_too_large_and_stays_undone_is_told_ever_more_seldom() {
     let free = || Owner::Nobody((*vacant()).into());
     let many = |n: usize| (0..n).map(|n| (n, free(), Status::Open, Some(Ok(1)))).collect();
     let plan = planned(&worker, many(3_000));
-    let ttl = worker.part(1).as_secs();
+    let ttl = worker.env.part(1).as_secs();
     let told = |worker: &mut FleetWorker| {
         (0..20).filter(|n| !tells(worker, 100 + n * ttl, &plan).is_empty()).collect::<Vec<_>>()
     };
@@ -246,7 +246,7 @@ fn a_plan_is_told_again_in_each_interval_while_the_store_refuses_parts_of_it_and
         let part = writes(&mut worker).remove(0);
         worker.told_part(at(secs), &part.key, part.record.nonce, denied());
         let board = writes(&mut worker).pop().unwrap();
-        assert_eq!(board.key, worker.board_key);
+        assert_eq!(board.key, worker.env.board_key);
         assert_eq!(board::planner(&board.record).is_none(), resigns, "{secs}");
         if !resigns {
             assert_eq!(worker.doubts.list_at, Some(at(secs + 16).held));
@@ -283,7 +283,7 @@ fn l3_a_part_that_a_busy_store_refuses_is_sent_again_after_a_pause_and_for_a_ttl
     // The others are to know of theirs: all is listed again.
     worker.doubts.list_at = None;
     worker.told_part(at(190), &part.key, part.record.nonce, busy());
-    assert_eq!(writes(&mut worker).pop().map(|board| board.key), Some(worker.board_key.clone()));
+    assert_eq!(writes(&mut worker).pop().map(|board| board.key), Some(worker.env.board_key.clone()));
     assert_eq!(worker.doubts.list_at, Some(at(206).held));
     assert_eq!(worker.telling.wake_at(), None);
 }
@@ -291,7 +291,7 @@ fn l3_a_part_that_a_busy_store_refuses_is_sent_again_after_a_pause_and_for_a_ttl
 #[test]
 fn who_could_not_give_its_role_up_lists_again() {
     let mut worker = led(2, true);
-    let write = board::resign(worker.board_key.clone(), &own_board(7, 1), Nonce(1), at(100).wall);
+    let write = board::resign(worker.env.board_key.clone(), &own_board(7, 1), Nonce(1), at(100).wall);
     worker.marked(at(100), write, Err(StoreError::unavailable("throttled")));
     assert_eq!(worker.doubts.list_at, Some(at(116).held));
 }

@@ -167,7 +167,7 @@ impl FleetWorker {
         let fence = stands.map_or(Fence(0), |stands| stands.record.fence).max(Fence::floor(now.wall));
         let record = Record {
             fence,
-            nonce: self.nonces.draw(),
+            nonce: self.env.nonces.draw(),
             stamp: now.wall,
             tenure: None,
             metadata: part.compose(),
@@ -188,8 +188,8 @@ impl FleetWorker {
         result: Result<Answer, StoreError>,
     ) {
         let error = result.as_ref().err().cloned();
-        let busy = error.as_ref().filter(|error| self.store_is_busy(error));
-        let busy = busy.map(|_| Patience { pause: self.refusal_pause(), longest: self.part(1) });
+        let busy = error.as_ref().filter(|error| self.env.finds_busy(error));
+        let busy = busy.map(|_| Patience { pause: self.env.refusal_pause(), longest: self.env.part(1) });
         let may_repeat = self.is_planner();
         let outcome = self.telling.writing.answered(now, (key, nonce), result, may_repeat, busy);
         if let Some(error) = error.filter(|_| outcome != PartOutcome::Superseded) {
@@ -212,7 +212,7 @@ impl FleetWorker {
     /// Forgets what was told and lists all again, so that all are told.
     fn tell_anew(&mut self, now: Now) {
         self.telling.told.clear();
-        self.list_again(now.held.after(self.interval()));
+        self.list_again(now.held.after(self.env.interval()));
         self.mark_plan(now);
     }
 }

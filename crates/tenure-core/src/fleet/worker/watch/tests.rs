@@ -39,7 +39,7 @@ fn looks(worker: &mut FleetWorker, secs: u64) -> Vec<Key> {
     worker.wake_look(at(secs));
     let keys = asks(worker).remove(0).unwrap();
     let shown = keys.iter().filter_map(|key| match key {
-        key if *key == worker.board_key => worker.board.as_ref().map(|board| board.stored.clone()),
+        key if *key == worker.env.board_key => worker.board.as_ref().map(|board| board.stored.clone()),
         key => number(key).map(|n| session_record(n, 7, 1)),
     });
     let found =
@@ -84,7 +84,7 @@ fn a_small_fleet_is_watched_one_by_one_and_a_large_one_by_pages() {
         assert_eq!(reads_pages(&mut worker, 100, |n| n <= others, 1), pages);
         assert!(!worker.look.under_way && worker.advance == Advance::Idle && worker.look.overdue.is_empty());
         assert_eq!(worker.look.wake_at(), Some(at(116).held));
-        assert_eq!(looks(&mut worker, 110), [worker.board_key.clone()], "it is not yet time");
+        assert_eq!(looks(&mut worker, 110), [worker.env.board_key.clone()], "it is not yet time");
         assert!(!worker.look.under_way);
     }
 }
@@ -139,7 +139,7 @@ fn where_a_page_is_refused_all_are_read_one_by_one_at_once_and_later_by_pages() 
 fn a_page_has_up_to_a_quarter_more_where_that_spares_one() {
     let mut worker = planner(40);
     for (page, limit) in [(1000, 1000), (41, 42), (34, 42), (33, 33), (10, 11), (2, 2), (1, 1)] {
-        worker.options.page = page;
+        worker.env.options.page = page;
         assert_eq!(worker.watched_at_once(), limit, "{page}");
     }
 }
@@ -171,11 +171,11 @@ fn whoever_plans_no_more_asks_for_no_further_page_and_looks_again_if_there_was_a
 /// The worker 0 stands by in a fleet of so many others, of whom the worker 1 plans, on a store whose ages fall short by up to so much.
 fn standby(others: usize, age_error: Option<Duration>) -> FleetWorker {
     let mut worker = led(others, false);
-    worker.options.age_error = age_error;
+    worker.env.options.age_error = age_error;
     let mark =
         ToldPlan { number: 1, told: Some(BTreeSet::new()), counts: (3, 9), ttls: (ttl(), ttl()), rest: 4 };
     let (seen, by) = (worker.board.take().unwrap().stored, BTreeSet::from([holder(0)]));
-    let write = board::mark(worker.board_key.clone(), &seen, &mark, &by, Nonce(1), at(0).wall);
+    let write = board::mark(worker.env.board_key.clone(), &seen, &mark, &by, Nonce(1), at(0).wall);
     worker.board = Some(SeenBoard::of(Stored::new(write.record).versioned(Version(9))));
     worker.look.wary_until = Tick(0);
     assert!(worker.is_standby());
@@ -198,7 +198,7 @@ fn stands_by(worker: &mut FleetWorker, secs: u64, planner: u64, ahead: &[usize])
     let keys = asks(worker).remove(0).unwrap();
     let seen: Vec<usize> = keys.iter().filter_map(number).collect();
     let board = worker.board.clone().unwrap().stored;
-    let mut found = vec![Listed { key: worker.board_key.clone(), stored: Ok(board) }];
+    let mut found = vec![Listed { key: worker.env.board_key.clone(), stored: Ok(board) }];
     found.extend(seen.iter().map(|n| Listed { key: session(*n), stored: Ok(shown(*n, 7)) }));
     worker.looked(at(secs), Ok(Answer::Listed(found)));
     let mut pages = 0;
