@@ -22,6 +22,7 @@ mod drain;
 mod env;
 mod hear;
 mod io;
+mod known_board;
 mod lead;
 mod leave;
 mod letters;
@@ -41,9 +42,7 @@ mod unfit;
 mod watch;
 
 use super::about::About;
-use super::board::SeenBoard;
 use super::digest::Digest;
-use super::planning::{Planning, Role};
 use super::talk::{FleetCommand, FleetNotice, Options, Reason};
 use crate::backoff::refusal::LastingRefusal;
 use crate::holder::command::Command;
@@ -57,7 +56,7 @@ use crate::values::error::InvalidInput;
 use crate::values::fence::{Fence, Nonces};
 use crate::values::key::Key;
 use crate::values::metadata::Metadata;
-use crate::values::record::{Ask, Attachment};
+use crate::values::record::Ask;
 use crate::values::time::{Now, Tick};
 use advance::Advance;
 use burial::Burials;
@@ -68,6 +67,7 @@ use drain::Drains;
 use env::FleetEnv;
 use hear::Hearing;
 use io::{InFlight, Io, OWN};
+use known_board::KnownBoard;
 use lead::Lead;
 use letters::Letters;
 use lifecycle::Lifecycle;
@@ -93,7 +93,7 @@ pub struct FleetWorker {
     offered: About,
     fields: Metadata,
     life: Lifecycle,
-    board: Option<SeenBoard>,
+    board: KnownBoard,
     /// The generation that was listed last.
     listed: Option<Fence>,
     look: Look,
@@ -105,10 +105,6 @@ pub struct FleetWorker {
     lists: u64,
     list_at: Tick,
     relist_at: Tick,
-    /// Who plans, by the board.
-    planner: Option<Attachment>,
-    /// What users were told of that.
-    planning: (Role, Planning),
     lead: Lead,
     telling: Telling,
     hearing: Hearing,
@@ -220,7 +216,7 @@ impl FleetWorker {
             env,
             fields,
             life: Lifecycle::default(),
-            board: None,
+            board: KnownBoard::default(),
             listed: None,
             look: Look::default(),
             advance: Advance::Idle,
@@ -229,8 +225,6 @@ impl FleetWorker {
             lists: 0,
             list_at: Tick(0),
             relist_at: Tick::NEVER,
-            planner: None,
-            planning: (Role::default(), Planning::default()),
             lead: Lead::default(),
             telling: Telling::default(),
             hearing: Hearing::default(),

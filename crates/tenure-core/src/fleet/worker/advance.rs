@@ -33,24 +33,18 @@ impl Advance {
 }
 
 impl FleetWorker {
-    /// Whether an alarm stands. One that was raised long ago was a false one, and nobody looks more often for it any more.
-    pub(super) fn is_alarmed(&self, now: Now) -> bool {
-        self.look.alarmed.is_some_and(|since| now.held.since(since) < self.env.part(1) * 2)
-    }
-
     /// Without a push, the others would learn of a death only at their next regular look.
     pub(super) fn raise_alarm(&mut self, now: Now) {
         if self.env.options.push
-            || self.is_alarmed(now)
-            || self.look.blind
+            || self.board.is_alarmed(now, &self.env)
+            || self.board.is_blind()
             || self.env.has_bug(Bug::AlarmNotRaised)
         {
             return;
         }
-        if let Some(board) = &self.board {
-            self.look.alarmed = Some(now.held);
-            let write =
-                board::alarm(self.env.board_key.clone(), &board.stored, self.env.nonces.draw(), now.wall);
+        if let Some(seen) = self.board.stored().cloned() {
+            self.board.alarms(now);
+            let write = board::alarm(self.env.board_key.clone(), &seen, self.env.nonces.draw(), now.wall);
             self.send(InFlight::Alarm, Op::Write(Box::new(write)));
         } else {
             // Somebody has deleted it.
@@ -62,7 +56,7 @@ impl FleetWorker {
         match result {
             Ok(Answer::Write(Outcome::Lost(current))) => {
                 self.saw_board(now, current);
-                if !self.is_alarmed(now) {
+                if !self.board.is_alarmed(now, &self.env) {
                     // Somebody wrote something else there: what that is, and whether it still takes an alarm, the next look shows.
                     self.look_now(now);
                 }
@@ -83,7 +77,7 @@ impl FleetWorker {
 
     /// Something has changed that the others should look into.
     pub(super) fn want_advance(&mut self, at: Tick) {
-        if self.look.blind {
+        if self.board.is_blind() {
             // Nobody can be told, this worker included.
             self.list_at = self.list_at.min(at);
         }
@@ -101,7 +95,7 @@ impl FleetWorker {
 
     pub(super) fn wake_advance(&mut self, now: Now) {
         if self.advance_wake_at().is_some_and(|at| now.held >= at) {
-            let seen = self.board.as_ref().map(|board| board.stored.clone());
+            let seen = self.board.stored().cloned();
             self.send_advance(now, seen.as_ref(), None);
         }
     }
@@ -148,7 +142,7 @@ impl FleetWorker {
         let (lost_to, again) = (*lost_to, *again);
         let failed = result.as_ref().err();
         let pause = failed.map_or(self.env.least_pause(), |error| self.env.pause(32, error));
-        let retry = now.held.after(if self.look.blind { self.env.interval() } else { pause });
+        let retry = now.held.after(if self.board.is_blind() { self.env.interval() } else { pause });
         self.advance_refused = self.board_refusal(now, failed, retry);
         match result {
             Ok(Answer::Write(Outcome::Won { version, .. })) => {
@@ -159,7 +153,7 @@ impl FleetWorker {
             Ok(Answer::Write(Outcome::Lost(current))) => {
                 self.saw_board(now, current.clone());
                 let standing = board::generation(current.as_ref());
-                if self.lead.only_fills && !again && !self.is_vacant(self.planner.as_ref()) {
+                if self.lead.only_fills && !again && !self.is_vacant(self.board.planner()) {
                     return self.advance = Advance::Idle;
                 }
                 match lost_to {

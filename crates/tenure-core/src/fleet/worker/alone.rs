@@ -5,7 +5,6 @@ use super::asked::Asked;
 use super::listed::{Owner, Peer, Unit};
 use super::own::{Own, Stage};
 use crate::fleet::about::About;
-use crate::fleet::board::SeenBoard;
 use crate::fleet::names::FleetName;
 use crate::fleet::part::Shows;
 use crate::fleet::plan::Uncovered;
@@ -200,8 +199,7 @@ pub(in crate::fleet) fn led(others: usize, plans: bool) -> FleetWorker {
     let mut worker = up();
     worker.peers = self::worker(others).peers;
     let other = Attachment { session: session(1), fence: Fence(7) };
-    worker.planner = Some(if plans { myself() } else { other });
-    worker.board = worker.planner.as_ref().map(|planner| SeenBoard::of(board_by(7, 1, planner)));
+    worker.board.see(Some(board_by(7, 1, &if plans { myself() } else { other })));
     (worker.advance, worker.listing, worker.listed) = (super::advance::Advance::Idle, None, Some(Fence(7)));
     worker.look.next = at(900).held;
     worker.look.under_way = false;

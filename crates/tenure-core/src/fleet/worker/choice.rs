@@ -39,7 +39,7 @@ impl FleetWorker {
             return self.give_away(now, lease);
         }
         self.choices.push(Choice { lease, request, end });
-        if self.is_planner() || self.look.blind || !self.may_list(now) {
+        if self.is_planner() || self.board.is_blind() || !self.may_list(now) {
             self.choose_from_roster(now);
         }
     }

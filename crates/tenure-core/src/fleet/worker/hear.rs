@@ -76,8 +76,7 @@ impl Hearing {
 impl FleetWorker {
     /// The last plan that the board tells of, unless it was heard.
     fn news(&self) -> Option<(&Attachment, &ToldPlan)> {
-        let mark = self.board.as_ref()?.plan.as_ref()?;
-        let planner = self.planner.as_ref()?;
+        let (mark, planner) = (self.board.told_plan()?, self.board.planner()?);
         let is_heard =
             self.hearing.heard.as_ref().is_some_and(|(who, number)| who == planner && *number >= mark.number);
         (!is_heard && !self.is_planner()).then_some((planner, mark))
@@ -92,14 +91,14 @@ impl FleetWorker {
         if self.is_deaf() || self.hearing.is_reading() {
             return None;
         }
-        let again = self.doubts.list_at.filter(|_| self.planner.is_some());
+        let again = self.doubts.list_at.filter(|_| self.board.planner().is_some());
         let news = self.has_news().then_some(self.hearing.retry_at);
         news.into_iter().chain(again.map(|at| at.max(self.hearing.retry_at))).min()
     }
 
     /// Whether this worker goes by what it lists itself.
     fn is_deaf(&self) -> bool {
-        self.session_fence().is_none() || self.is_planner() || self.look.blind || self.hearing.lists
+        self.session_fence().is_none() || self.is_planner() || self.board.is_blind() || self.hearing.lists
     }
 
     pub(super) fn wake_hearing(&mut self, now: Now) {
@@ -132,7 +131,7 @@ impl FleetWorker {
         let plan = match news {
             Some((planner, mark)) => (planner, mark.number),
             // Who plans anew has not told anybody yet: what was heard last is another one's plan.
-            None => match self.hearing.heard.clone().filter(|(who, _)| Some(who) == self.planner.as_ref()) {
+            None => match self.hearing.heard.clone().filter(|(who, _)| Some(who) == self.board.planner()) {
                 Some(heard) => heard,
                 None => return self.doubts.list_at = None,
             },

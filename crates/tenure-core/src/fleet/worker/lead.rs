@@ -5,8 +5,8 @@ use super::advance::Advance;
 use super::unfit::Unfit;
 use super::{FleetWorker, InFlight};
 use crate::bugs::Bug;
-use crate::fleet::board::{self, ToldPlan};
-use crate::fleet::planning::{Planning, Role};
+use crate::fleet::board::ToldPlan;
+use crate::fleet::planning::Role;
 use crate::fleet::talk::FleetNotice;
 use crate::holder::failure_detector::HolderVerdict;
 use crate::op::{Answer, Expect, Op, Outcome, Write};
@@ -23,8 +23,6 @@ const MOST_AT_ONCE: u64 = 40;
 /// Who plans, as far as this worker knows.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Lead {
-    /// A planner that is named by the board, and is dead or has stopped.
-    pub(super) gone: Option<Attachment>,
     /// The board is to be raised for no other reason than that nobody plans.
     pub(super) only_fills: bool,
     pub(super) unfit: Unfit,
@@ -33,23 +31,22 @@ pub(super) struct Lead {
 impl FleetWorker {
     /// Whether this worker is to take the planner's place.
     pub(super) fn is_standby(&self) -> bool {
-        let is_named = self.board.as_ref().is_some_and(|board| board.standbys.contains(&self.env.id));
-        is_named && !self.is_planner() && self.session_fence().is_some()
+        self.board.names_standby(&self.env.id) && !self.is_planner() && self.session_fence().is_some()
     }
 
     /// The generation that the board shows.
     pub(super) fn generation(&self) -> Fence {
-        board::generation(self.board.as_ref().map(|board| &board.stored))
+        self.board.generation()
     }
 
     /// The last plan that was told by who plans now.
     pub(super) fn told_plan(&self) -> Option<&ToldPlan> {
-        self.board.as_ref()?.plan.as_ref()
+        self.board.told_plan()
     }
 
     /// Whether this worker plans for all.
     pub(super) fn is_planner(&self) -> bool {
-        self.planner.as_ref().is_some_and(|planner| {
+        self.board.planner().is_some_and(|planner| {
             planner.session == self.env.me && Some(planner.fence) == self.session_fence()
         })
     }
@@ -61,25 +58,21 @@ impl FleetWorker {
             () if self.is_standby() => Role::Standby,
             () => Role::Member,
         };
-        let planning =
-            self.board.as_ref().map(|board| Planning::of(&board.stored.record)).unwrap_or_default();
-        if (role, &planning) != (self.planning.0, &self.planning.1) {
-            self.planning = (role, planning.clone());
-            self.tell(FleetNotice::Planning(role, Box::new(planning)));
+        if let Some(notice) = self.board.planning(role) {
+            self.tell(notice);
         }
     }
 
     /// Whether nobody plans, going by a board that names this planner.
     pub(super) fn is_vacant(&self, planner: Option<&Attachment>) -> bool {
-        planner
-            .is_none_or(|planner| Some(planner) == self.lead.gone.as_ref() || planner.session == self.env.me)
+        planner.is_none_or(|planner| self.board.has_gone(planner) || planner.session == self.env.me)
             && !self.is_planner()
     }
 
     /// If nobody plans, this worker does from now on, unless somebody else is sooner.
     pub(super) fn fill_vacancy(&mut self, now: Now) {
         let fills =
-            self.is_vacant(self.planner.as_ref()) && self.session_fence().is_some() && self.life.joined;
+            self.is_vacant(self.board.planner()) && self.session_fence().is_some() && self.life.joined;
         let fills = fills && self.may_plan(now);
         if !fills
             || self.is_stopping()
@@ -90,12 +83,11 @@ impl FleetWorker {
         }
         self.lead.only_fills = true;
         // Whoever stands by has watched the others. Whoever leaves plans only if nobody else does.
-        let has_standbys = self.board.as_ref().is_some_and(|board| !board.standbys.is_empty());
         let later = match () {
             () if self.life.leaving || self.lead.unfit.is_known() || !self.is_early() => {
                 self.env.interval() / 2
             }
-            () if !has_standbys || self.is_standby() => Duration::ZERO,
+            () if !self.board.has_standbys() || self.is_standby() => Duration::ZERO,
             () => self.env.part(16),
         };
         self.advance = Advance::At(now.held.after(later));
@@ -136,7 +128,7 @@ impl FleetWorker {
             HolderVerdict::Suspected if !self.look.latest => self.look_again(now),
             HolderVerdict::Suspected => {
                 let since = *self.look.suspected.entry(key.clone()).or_insert(now.held);
-                let is_planner = self.planner.as_ref().is_some_and(|planner| planner.session == *key);
+                let is_planner = self.board.names_planner(key);
                 let at = since.after(self.env.part(16));
                 // If the planner does not see to that, whoever stands by does.
                 if self.is_planner() || is_planner || now.held >= at {
@@ -233,11 +225,12 @@ impl FleetWorker {
 
     /// Whether a session that is over was the planner's. Then this worker plans from now on, unless somebody else is sooner.
     fn replaces_planner(&mut self, now: Now, session: &Key) -> bool {
-        let planner = self.planner.as_ref().filter(|planner| planner.session == *session);
-        let Some(planner) = planner.cloned() else { return false };
-        self.lead.gone = Some(planner);
-        self.fill_vacancy(now);
-        true
+        let was_planner = self.board.names_planner(session);
+        if was_planner {
+            self.board.planner_went();
+            self.fill_vacancy(now);
+        }
+        was_planner
     }
 }
 

@@ -44,8 +44,8 @@ impl FleetWorker {
         let is_told = self.session_fence().is_none() || self.life.leave_from.is_some();
         let is_said = match self.advance {
             Advance::Idle => true,
-            Advance::At(_) => self.look.blind || self.advance_refused.is_some_and(lasts),
-            Advance::Sent { .. } => self.look.blind,
+            Advance::At(_) => self.board.is_blind() || self.advance_refused.is_some_and(lasts),
+            Advance::Sent { .. } => self.board.is_blind(),
         };
         self.life.leaving && self.own.is_empty() && is_told && is_said && !self.letters.are_owed()
     }

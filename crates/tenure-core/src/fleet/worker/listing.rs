@@ -84,13 +84,13 @@ impl FleetWorker {
 
     /// Whether there is something that only a listing shows this worker.
     fn is_unlisted(&self) -> bool {
-        self.look.blind || self.hearing.lists() || self.is_planner() && self.is_behind()
+        self.board.is_blind() || self.hearing.lists() || self.is_planner() && self.is_behind()
     }
 
     /// Whether the board shows another generation than that which was listed.
     pub(super) fn is_behind(&self) -> bool {
         // Somebody may have deleted it, and with it a generation that this worker has not seen.
-        (self.board.is_some() || self.listed.is_some()) && self.listed != Some(self.generation())
+        (self.board.seen().is_some() || self.listed.is_some()) && self.listed != Some(self.generation())
     }
 
     pub(super) fn wake_listing(&mut self, now: Now) {
@@ -185,7 +185,8 @@ impl FleetWorker {
         // However much is to be listed: not all the time. Only one plans, for whom all wait.
         let share = if plans { 1 } else { 3 };
         let took = now.held.since(listing.began).saturating_mul(share).min(self.env.part(1));
-        let pause = if self.look.blind { self.env.interval() } else { took.max(self.env.least_pause()) };
+        let pause =
+            if self.board.is_blind() { self.env.interval() } else { took.max(self.env.least_pause()) };
         self.list_at = now.held.after(pause);
         if plans {
             self.listed = Some(listing.generation);

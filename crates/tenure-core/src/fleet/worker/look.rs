@@ -12,7 +12,7 @@ use super::own::Stage;
 use super::watch::Watch;
 use super::{FleetWorker, InFlight};
 use crate::bugs::Bug;
-use crate::fleet::board::{self, SeenBoard};
+use crate::fleet::board;
 use crate::fleet::talk::FleetNotice;
 use crate::op::{Answer, Freshness, Hint, Listed, Op};
 use crate::values::error::StoreError;
@@ -48,13 +48,9 @@ pub(super) struct Look {
     pub(super) watch: Watch,
     /// Which of the awaited units are looked at next.
     turns: AwaitedTurns,
-    /// Since when the board shows the alarm.
-    pub(super) alarmed: Option<Tick>,
     /// Until then it may come to be shown: whoever knows of more who are overdue sets it again once a new generation has ended
     /// it, and who has just listed everything for that generation can afford some more looks.
     pub(super) wary_until: Tick,
-    /// The board's record can't be read: all is listed in each interval, until somebody mends or deletes it.
-    pub(super) blind: bool,
 }
 
 impl Look {
@@ -128,7 +124,7 @@ impl FleetWorker {
             || pace < self.env.interval()
             || !self.look.overdue.is_empty()
             || self.drains.is_due
-            || self.look.blind
+            || self.board.is_blind()
             || self.is_planner() && self.is_behind();
         self.look.latest = latest || self.env.has_bug(Bug::StaleLookTrusted);
         let freshness = if latest { Freshness::Latest } else { Freshness::Recent };
@@ -145,7 +141,7 @@ impl FleetWorker {
             Some(Err(_)) => return false,
             None => None,
         };
-        board == self.board.as_ref().map(|board| board.stored.version)
+        board == self.board.stored().map(|board| board.version)
             && self.look.watched.iter().all(|(key, fence)| {
                 let Some(Ok(stored)) = found.get(key) else { return false };
                 stored.record.tenure.is_some() && stored.record.fence == *fence
@@ -155,7 +151,7 @@ impl FleetWorker {
     /// How long until the next look, if nothing happens.
     fn pace(&self, now: Now) -> Duration {
         let expects = self.hearing.expects(now) && !self.is_planner() && !self.env.options.push;
-        let alarmed = self.is_alarmed(now) || now.held < self.look.wary_until || expects;
+        let alarmed = self.board.is_alarmed(now, &self.env) || now.held < self.look.wary_until || expects;
         let drains = self.own.values().any(|own| own.stage == Stage::Draining);
         let often = if self.env.options.push { self.env.interval() / 4 } else { self.env.part(32) };
         match () {
@@ -199,15 +195,15 @@ impl FleetWorker {
         }
         match found.remove(&self.env.board_key).transpose() {
             Ok(board) => {
-                self.look.blind = false;
+                self.board.reads(true);
                 self.saw_board(now, board);
             }
             Err(error) => {
-                self.look.blind = !self.env.has_bug(Bug::BoardTrusted);
+                self.board.reads(self.env.has_bug(Bug::BoardTrusted));
                 self.tell(FleetNotice::Trouble(error));
             }
         }
-        let planner = self.planner.as_ref().and_then(|planner| found.get(&planner.session)?.as_ref().ok());
+        let planner = self.board.planner().and_then(|planner| found.get(&planner.session)?.as_ref().ok());
         let planner = planner.cloned();
         for (key, fence) in std::mem::take(&mut self.look.watched) {
             self.saw_session(now, &key, fence, found.remove(&key));
@@ -224,25 +220,17 @@ impl FleetWorker {
     }
 
     pub(super) fn saw_board(&mut self, now: Now, board: Option<Stored>) {
-        let same = self.board.as_ref().map(|board| board.stored.version)
-            == board.as_ref().map(|board| board.version);
+        let same = self.board.is_same(board.as_ref());
         if !same || !board::is_alarmed(board.as_ref()) {
-            let shows = board::is_alarmed(board.as_ref());
             let grew = board::generation(board.as_ref()) != self.generation();
             if grew && !self.env.options.push {
                 self.look.wary_until = now.held.after(self.env.part(8));
             }
-            self.look.alarmed = shows.then_some(now.held);
+            self.board.see_alarm(now, board.as_ref());
             self.look.next = self.look.next.min(now.held.after(self.pace(now)));
         }
         let was_planner = self.is_planner();
-        let planner = board.as_ref().and_then(|board| board::planner(&board.record));
-        if planner != self.planner {
-            // Whoever plans anew lives, whatever became of its session's record before.
-            self.lead.gone = None;
-        }
-        self.planner = planner;
-        self.board = board.map(SeenBoard::of);
+        self.board.see(board);
         if was_planner != self.is_planner() {
             self.telling.end();
             self.rest.end();

@@ -35,7 +35,7 @@ impl Rest {
 impl FleetWorker {
     /// In how many intervals each of so many workers is to look once, so that enough of them look in each.
     pub(super) fn next_rest(&mut self, now: Now, workers: usize) -> u32 {
-        let longest = 2 * self.board.as_ref().map_or(1, |board| board::rest(&board.stored.record));
+        let longest = 2 * self.board.stored().map_or(1, |board| board::rest(&board.record));
         if longest > 2 {
             let until = now.held.after(self.env.heard_within() * longest);
             self.rest.told_until = self.rest.told_until.max(until);
@@ -80,9 +80,10 @@ impl FleetWorker {
     /// Whether a look is to show something that this worker waits for.
     fn is_busy(&self, now: Now) -> bool {
         let is_told = self.session_fence().is_some() && !self.hearing.expects(now) && !self.has_news();
-        let deaf = self.hearing.lists() || self.hearing.is_reading() || self.look.blind;
-        let alarmed =
-            self.is_alarmed(now) || now.held < self.look.wary_until || !self.look.overdue.is_empty();
+        let deaf = self.hearing.lists() || self.hearing.is_reading() || self.board.is_blind();
+        let alarmed = self.board.is_alarmed(now, &self.env)
+            || now.held < self.look.wary_until
+            || !self.look.overdue.is_empty();
         let moves = self.own.values().any(|own| own.stage != Stage::Held || own.goes.is_some());
         let waits = !self.awaited.is_empty()
             || self.drains.is_due

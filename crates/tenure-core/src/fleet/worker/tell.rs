@@ -83,7 +83,7 @@ impl FleetWorker {
         targets: &Sorted<Result<Key, Uncovered>>,
         (workers, units): (usize, usize),
     ) {
-        let Some(planner) = self.planner.clone().filter(|_| !self.look.blind) else { return };
+        let Some(planner) = self.board.planner().cloned().filter(|_| !self.board.is_blind()) else { return };
         let number = self.telling.number + 1;
         let before = self.telling.round.take();
         let unmarked = before.and_then(|round| round.mark.told).unwrap_or_default();
@@ -148,7 +148,7 @@ impl FleetWorker {
                 && board.standbys == round.standbys
         };
         let is_told = round.mark.told.as_ref().is_some_and(BTreeSet::is_empty)
-            && self.board.as_ref().is_some_and(is_same);
+            && self.board.seen().is_some_and(is_same);
         if is_told {
             return self.lead.unfit.told();
         }
@@ -160,8 +160,7 @@ impl FleetWorker {
 
     /// Those who are to stand by: the same as before, as long as they are there.
     fn standbys(&self, listing: &Listing) -> BTreeSet<HolderId> {
-        let is_named =
-            |peer: &Peer| self.board.as_ref().is_some_and(|board| board.standbys.contains(&peer.holder));
+        let is_named = |peer: &Peer| self.board.names_standby(&peer.holder);
         let stays = |(session, peer): &(&Key, &Peer)| **session != self.env.me && !peer.about.leaving;
         let mut peers: Vec<(&Key, &Peer)> = listing.peers.iter().filter(stays).collect();
         peers.sort_by_key(|(session, peer)| (!is_named(peer), spread(session)));
@@ -241,12 +240,13 @@ impl FleetWorker {
         let round = self.telling.round.as_ref();
         let Some(round) = round.filter(|_| self.telling.writing.is_done() || first) else { return };
         let is_marking = self.io.in_flight.values().any(|flight| matches!(flight, InFlight::ToldPlan(_)));
-        let Some(seen) = self.board.as_ref().filter(|_| !is_marking && !self.look.blind && self.is_planner())
+        let Some(seen) =
+            self.board.stored().filter(|_| !is_marking && !self.board.is_blind() && self.is_planner())
         else {
             return;
         };
         let (key, nonce) = (self.env.board_key.clone(), self.env.nonces.draw());
-        let write = board::mark(key, &seen.stored, &round.mark, &round.standbys, nonce, now.wall);
+        let write = board::mark(key, seen, &round.mark, &round.standbys, nonce, now.wall);
         self.send(InFlight::ToldPlan(Box::new(write.clone())), Op::Write(Box::new(write)));
     }
 

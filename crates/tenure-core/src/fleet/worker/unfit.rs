@@ -98,11 +98,11 @@ impl FleetWorker {
             return false;
         }
         let Some(seen) =
-            self.board.as_ref().filter(|_| !self.look.blind && !self.env.has_bug(Bug::UnfitPlans))
+            self.board.stored().filter(|_| !self.board.is_blind() && !self.env.has_bug(Bug::UnfitPlans))
         else {
             return false;
         };
-        let write = board::resign(self.env.board_key.clone(), &seen.stored, self.env.nonces.draw(), now.wall);
+        let write = board::resign(self.env.board_key.clone(), seen, self.env.nonces.draw(), now.wall);
         let again = u32::from(!std::mem::replace(&mut self.lead.unfit.resigns, true));
         let times = self.lead.unfit.resigned.map_or(0, |(times, _)| times + again);
         let wait = self.env.part(1) * (1 << times.min(LONGEST.ilog2()));
@@ -149,7 +149,7 @@ mod tests {
         worker.life.joined = true;
         worker.marked(at(from + 48), write, Ok(won));
         worker.life.joined = false;
-        assert!(!worker.is_planner() && worker.planner.is_none());
+        assert!(!worker.is_planner() && worker.board.planner().is_none());
         assert_eq!(worker.advance.wake_at(), None, "others are to take that place");
         let waits = (0..10_000).find(|secs| worker.may_plan(at(from + 48 + secs))).unwrap();
         worker.saw_board(at(from + 48), Some(board_by(8, u128::from(from) + 1, &myself())));

@@ -79,12 +79,12 @@ impl FleetWorker {
     /// Whether this worker leaves it to the planner to watch all others. If both die, the others' records tell it enough; those that don't
     /// are few.
     fn leaves_watching(&self, now: Now) -> bool {
-        let Some(planner) = self.planner.as_ref().filter(|planner| planner.session != self.env.me) else {
+        let Some(planner) = self.board.planner().filter(|planner| planner.session != self.env.me) else {
             return false;
         };
         let silent = self.look.overdue.contains(&planner.session)
             || self.look.suspected.contains_key(&planner.session)
-            || self.lead.gone.as_ref() == Some(planner);
+            || self.board.has_gone(planner);
         let lately =
             self.look.watch.whole.is_some_and(|at| now.held.since(at) < self.env.interval() * SELDOM);
         let odd = self.peers.values().filter(|peer| !self.tells_silence(peer)).count();
@@ -108,7 +108,7 @@ impl FleetWorker {
     /// Whom the next look is at: the planner, and those who are overdue. Whoever watches looks at all once an interval, unless it reads them by pages
     /// after that, or leaves it to the planner.
     pub(super) fn watched(&mut self, now: Now) -> BTreeMap<Key, Fence> {
-        let planner = self.planner.iter().filter(|planner| planner.session != self.env.me);
+        let planner = self.board.planner().into_iter().filter(|planner| planner.session != self.env.me);
         let planner = planner.filter(|_| !self.env.has_bug(Bug::PlannerUnwatched));
         let mut watched: BTreeMap<Key, Fence> =
             planner.map(|planner| (planner.session.clone(), planner.fence)).collect();

@@ -16,10 +16,10 @@ fn an_alarm_is_raised_where_it_helps() {
     };
     assert_eq!(alarms(&|_| ()), (1, false));
     assert_eq!(alarms(&|worker| worker.env.options.push = true), (0, false), "a push tells all");
-    assert_eq!(alarms(&|worker| worker.look.alarmed = Some(at(5).held)), (0, false), "there is one");
-    assert_eq!(alarms(&|worker| worker.look.alarmed = Some(at(4).held)), (1, false), "a false one");
-    assert_eq!(alarms(&|worker| worker.look.blind = true), (0, false), "nobody can read it");
-    assert_eq!(alarms(&|worker| worker.board = None), (0, true), "there is no board");
+    assert_eq!(alarms(&|worker| worker.board.alarms(at(5))), (0, false), "there is one");
+    assert_eq!(alarms(&|worker| worker.board.alarms(at(4))), (1, false), "a false one");
+    assert_eq!(alarms(&|worker| worker.board.reads(false)), (0, false), "nobody can read it");
+    assert_eq!(alarms(&|worker| worker.board.see(None)), (0, true), "there is no board");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::reading::MANY;
 use super::*;
 use crate::fleet::About;
-use crate::fleet::board::{self, SeenBoard};
+use crate::fleet::board::{self, ToldPlan};
 use crate::fleet::part::{Shows, Task};
 use crate::fleet::plan::Uncovered;
 use crate::fleet::talk::{FleetNotice, Reason};
@@ -21,14 +21,14 @@ fn planner() -> Attachment {
     Attachment { session: session(1), fence: Fence(7) }
 }
 
-/// The worker 0, whose board tells of this plan of the worker 1, for these workers or for too many to be named.
+/// The worker 0, whose board tells of this plan of whoever plans, for these workers or for too many to be named.
 fn news(worker: &mut FleetWorker, number: u64, told: Option<&[usize]>) {
     let told = told.map(|told| told.iter().map(|n| holder(*n)).collect());
     let mark = ToldPlan { number, told, counts: (3, 9), ttls: (ttl(), ttl()), rest: 1 };
-    let seen = board_by(7, 1, &planner());
+    let seen = worker.board.stored().unwrap().clone();
     let write =
         board::mark(worker.env.board_key.clone(), &seen, &mark, &BTreeSet::new(), Nonce(1), at(0).wall);
-    worker.board = Some(SeenBoard::of(Stored::new(write.record).versioned(Version(u128::from(number)))));
+    worker.board.see(Some(Stored::new(write.record).versioned(Version(u128::from(number)))));
 }
 
 /// Whether it reads its part, at the latest state.
@@ -304,7 +304,7 @@ fn what_it_has_goes_for_the_reason_that_its_part_tells_and_else_stays() {
 #[test]
 fn who_does_not_list_forgets_others_whom_parts_have_named_long_ago() {
     let mut worker = led(0, false);
-    let planner = worker.planner.clone().unwrap();
+    let planner = worker.board.planner().unwrap().clone();
     for n in 0..200 {
         let mut part = Part::new(planner.clone(), Fence(5));
         part.peers.insert(holder(n), (Fence(7), ttl()));

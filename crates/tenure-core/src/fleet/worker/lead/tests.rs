@@ -1,8 +1,11 @@
 //! Plan: what is made of sessions that are renewed, fall silent or go; who ends a session, and how often one that may not be ended; who plans when nobody does; a worker tells of the
 //! board once each time that it says something else of planning, and of its own role.
 use super::*;
+use crate::fleet::board;
+use crate::fleet::planning::Planning;
 use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
+use crate::fleet::worker::known_board::KnownBoard;
 use crate::op::{Event, Expect, Machine, Request};
 use crate::values::fence::Version;
 use crate::values::record::{Attachment, Record};
@@ -114,7 +117,7 @@ fn whoever_sees_that_nobody_plans_does_so_itself() {
     // Somebody else was sooner.
     let lost = Ok(Answer::Write(Outcome::Lost(Some(board_by(8, 2, &other(2))))));
     worker.advanced(at(101), lost);
-    assert_eq!((worker.advance.clone(), worker.planner.clone()), (Advance::Idle, Some(other(2))));
+    assert_eq!((worker.advance.clone(), worker.board.planner().cloned()), (Advance::Idle, Some(other(2))));
     // Who plans anew lives.
     worker.saw_board(at(102), Some(board_by(9, 3, &other(1))));
     assert_eq!(worker.advance, Advance::Idle);
@@ -144,7 +147,7 @@ fn a_worker_tells_who_plans_and_its_own_role_whenever_either_changes() {
     assert_eq!(plannings(&mut worker), []);
     let (ttls, told) = ((ttl(), ttl()), Some(BTreeSet::new()));
     let mark = board::ToldPlan { number: 3, told, counts: (2, 5), ttls, rest: 1 };
-    let seen = worker.board.clone().unwrap().stored;
+    let seen = worker.board.stored().unwrap().clone();
     let by = BTreeSet::from([holder(1)]);
     let write = board::mark(worker.env.board_key.clone(), &seen, &mark, &by, Nonce(1), at(77).wall);
     let won = Ok(Answer::Write(Outcome::Won { version: Version(10), fence: write.record.fence }));
@@ -227,12 +230,18 @@ fn who_could_not_end_the_planner_s_session_takes_its_place_in_turn_like_others()
     for error in [StoreError::unavailable("throttled"), StoreError::unsupported("denied")] {
         let mut worker = led(3, false);
         worker.life.joined = true;
-        worker.board.as_mut().unwrap().standbys = [holder(2)].into();
+        let (seen, by) = (worker.board.stored().unwrap().clone(), BTreeSet::from([holder(2)]));
+        let mark = board::ToldPlan { number: 3, told: None, counts: (2, 5), ttls: (ttl(), ttl()), rest: 1 };
+        let write = board::mark(worker.env.board_key.clone(), &seen, &mark, &by, Nonce(1), at(77).wall);
+        let board = Stored::new(write.record).versioned(Version(10));
+        worker.board.see(Some(board.clone()));
         worker.fenced(at(100), &dead(1, 7), None, Err(error.clone()));
         assert_eq!((&worker.advance, worker.lead.only_fills), (&Advance::At(at(103).held), true));
         // Seen again before that is tried again, it is missed all the same.
         worker.fenced(at(101), &dead(1, 7), None, Err(error));
-        (worker.advance, worker.lead.gone) = (Advance::Idle, None);
+        worker.advance = Advance::Idle;
+        worker.board = KnownBoard::default();
+        worker.board.see(Some(board));
         worker.fence_session(at(101), session(1), session_record(1, 7, 1));
         assert_eq!((&worker.advance, worker.lead.only_fills), (&Advance::At(at(104).held), true));
     }

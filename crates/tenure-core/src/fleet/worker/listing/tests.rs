@@ -1,7 +1,6 @@
 //! Plan: when all is listed, page by page, and by whom, and what is kept of that; what sessions and units count as, those of another layout
 //! among them; what is planned of that, pins included.
 use super::*;
-use crate::fleet::board::SeenBoard;
 use crate::fleet::layout::other_layout;
 use crate::fleet::plan::Cause;
 use crate::fleet::talk::{FleetNotice, RequestId};
@@ -72,7 +71,7 @@ fn all_is_listed_when_something_may_be_new_and_else_when_it_is_time_for_that() {
     };
     assert_eq!(wakes(&|_| ()), 9000);
     assert_eq!(wakes(&|worker| worker.listed = Some(Fence(6))), 50);
-    assert_eq!(wakes(&|worker| worker.look.blind = true), 50);
+    assert_eq!(wakes(&|worker| worker.board.reads(false)), 50);
     assert_eq!(wakes(&|worker| worker.list_again(at(60).held)), 60);
     assert_eq!(wakes(&|worker| worker.list_again(at(40).held)), 50, "not all the time");
     assert_eq!(wakes(&|worker| worker.list_again(at(9060).held)), 9000);
@@ -143,7 +142,7 @@ fn others_list_only_what_they_can_not_be_told() {
     };
     assert_eq!(wakes(&|_| ()), (false, None));
     assert_eq!(wakes(&|worker| worker.list_again(at(70).held)), (false, None));
-    assert_eq!(wakes(&|worker| worker.look.blind = true), (true, Some(Purpose::Own)));
+    assert_eq!(wakes(&|worker| worker.board.reads(false)), (true, Some(Purpose::Own)));
     let declines = |worker: &mut FleetWorker| {
         let lease = has(worker, 0, crate::fleet::worker::own::Stage::Held, Some(0));
         worker.choose(at(10), lease, crate::fleet::RequestId(1), EndedUnit::Failed);
@@ -312,8 +311,8 @@ fn the_planner_tells_how_many_units_move_and_why_and_nobody_else_does() {
     let moves = |plans: bool, secs: u64, units: &[(Key, Stored)]| {
         let mut worker = rested();
         if !plans {
-            worker.planner = Some(Attachment { session: session(1), fence: Fence(7) });
-            worker.look.blind = true;
+            worker.board.see(Some(board_by(7, 1, &Attachment { session: session(1), fence: Fence(7) })));
+            worker.board.reads(false);
         }
         worker.list_at = at(secs).held;
         worker.relist_at = if plans { at(secs).held } else { Tick::NEVER };
@@ -368,8 +367,7 @@ fn a_unit_that_is_to_go_to_another_waits_for_no_roster_once_all_was_listed() {
     let lease = gets(&mut worker, 0);
     worker.choose(at(20), lease, RequestId(4), EndedUnit::HandedTo(holder(1)));
     // It comes to plan before the roster was listed for that.
-    worker.planner = Some(myself());
-    worker.board = worker.planner.as_ref().map(|planner| SeenBoard::of(board_by(8, 2, planner)));
+    worker.board.see(Some(board_by(8, 2, &myself())));
     let (list, open) = (vec![lives(1, 1)], UnitSpec::default());
     lists(&mut worker, 30, &list, &[(unit(0), record(attachment(session(0), 5), &open))]);
     assert!(worker.choices.is_empty());

@@ -33,7 +33,7 @@ fn a_look_is_at_the_latest_state_if_anything_may_be_news() {
     assert_eq!(freshness(&|_| ()), Freshness::Recent);
     let reasons: [&dyn Fn(&mut FleetWorker); 9] = [
         &|worker| worker.look.closely = true,
-        &|worker| worker.look.alarmed = Some(at(99).held),
+        &|worker| worker.board.alarms(at(99)),
         &|worker| worker.look.wary_until = at(101).held,
         &|worker| {
             worker.awaited.insert(unit(0));
@@ -45,7 +45,7 @@ fn a_look_is_at_the_latest_state_if_anything_may_be_news() {
             worker.look.overdue.insert(session(1));
         },
         &|worker| worker.drains.is_due = true,
-        &|worker| worker.look.blind = true,
+        &|worker| worker.board.reads(false),
         &|worker| worker.listed = Some(Fence(6)),
     ];
     for (n, reason) in reasons.iter().enumerate() {
@@ -120,7 +120,7 @@ fn the_next_look_comes_the_sooner_the_more_there_is_to_see() {
         };
         assert_eq!(pace(&|_| ()), 16_000);
         assert_eq!(pace(&|worker| worker.look.wary_until = at(100).held), 16_000);
-        assert_eq!(pace(&|worker| worker.look.alarmed = Some(at(4).held)), 16_000, "two ttls ago");
+        assert_eq!(pace(&|worker| worker.board.alarms(at(4))), 16_000, "two ttls ago");
         assert_eq!(
             pace(&|worker| {
                 has(worker, 0, Stage::Held, Some(1));
@@ -128,7 +128,7 @@ fn the_next_look_comes_the_sooner_the_more_there_is_to_see() {
             16_000
         );
         assert_eq!(pace(&|worker| worker.look.wary_until = at(101).held), close);
-        assert_eq!(pace(&|worker| worker.look.alarmed = Some(at(5).held)), close);
+        assert_eq!(pace(&|worker| worker.board.alarms(at(5))), close);
         assert_eq!(
             pace(&|worker| {
                 has(worker, 0, Stage::Draining, Some(1));
@@ -258,7 +258,7 @@ fn what_a_recent_look_shows_is_looked_at_once_more_if_it_is_news() {
         worker.looked(at(101), listed(found));
         assert_eq!(worker.look.next == at(101).held, is_news, "{says}");
         assert!(worker.peers.contains_key(&session(1)) && worker.advance == Advance::Idle, "{says}");
-        assert_eq!(worker.board.as_ref().map(|board| board.stored.version.0), Some(1), "{says}");
+        assert_eq!(worker.board.stored().map(|board| board.version.0), Some(1), "{says}");
     }
 }
 
@@ -267,18 +267,23 @@ fn a_board_is_alarming_from_when_on_it_first_showed_the_alarm_until_it_shows_non
     for push in [false, true] {
         let mut worker = led(1, true);
         worker.env.options.push = push;
+        // It counts for two ttls.
+        let since = |worker: &FleetWorker| {
+            let ends = (0..999).rev().find(|secs| worker.board.is_alarmed(at(*secs), &worker.env));
+            ends.map(|secs| secs + 1 - 96)
+        };
         worker.saw_board(at(100), Some(alarm(&own_board(7, 1), 2)));
-        assert_eq!((worker.look.alarmed, worker.look.wary_until), (Some(at(100).held), Tick(0)));
+        assert_eq!((since(&worker), worker.look.wary_until), (Some(100), Tick(0)));
         let soon = at(100).held.after(worker.pace(at(100)));
         assert!(worker.pace(at(100)) < worker.env.interval() && worker.look.next == soon);
         worker.saw_board(at(150), Some(alarm(&own_board(7, 1), 2)));
-        assert_eq!(worker.look.alarmed, Some(at(100).held), "the same one");
+        assert_eq!(since(&worker), Some(100), "the same one");
         worker.saw_board(at(160), Some(alarm(&own_board(7, 1), 3)));
-        assert_eq!(worker.look.alarmed, Some(at(160).held), "another one");
+        assert_eq!(since(&worker), Some(160), "another one");
         worker.saw_board(at(170), Some(own_board(8, 4)));
         // Whoever has a push hears of the next alarm anyway.
         let wary = if push { Tick(0) } else { at(176).held };
-        assert_eq!((worker.look.alarmed, worker.look.wary_until), (None, wary));
+        assert_eq!((since(&worker), worker.look.wary_until), (None, wary));
     }
 }
 
@@ -322,8 +327,8 @@ fn whoever_plans_or_stands_by_looks_at_all_once_an_interval_and_others_at_the_pl
     let ttls = (standby.env.ttl, standby.env.ttl);
     let standbys = BTreeSet::from([standby.env.id.clone()]);
     let mark = board::ToldPlan { number: 1, told: None, counts: (4, 0), ttls, rest: 1 };
-    let seen = standby.board.clone().unwrap().stored;
+    let seen = standby.board.stored().unwrap().clone();
     let write = board::mark(standby.env.board_key.clone(), &seen, &mark, &standbys, Nonce(4), at(0).wall);
-    standby.board = Some(SeenBoard::of(Stored::new(write.record).versioned(Version(4))));
+    standby.board.see(Some(Stored::new(write.record).versioned(Version(4))));
     assert_eq!(keys(&mut standby), [session(1), session(2), session(3)]);
 }

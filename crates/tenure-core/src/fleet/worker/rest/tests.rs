@@ -1,7 +1,6 @@
 //! Plan: how seldom workers of a fleet look; who has seen the planner renew rests, and who has not, or waits for something, does not; who is
 //! told by a letter, and until when; no board has anybody rest for longer than that; a letter about one's own part asks for a look, and one about another's does not.
 use super::*;
-use crate::fleet::board::SeenBoard;
 use crate::fleet::worker::alone::*;
 use crate::fleet::worker::hear::Hearing;
 use crate::op::Op;
@@ -22,7 +21,7 @@ fn by_board(others: usize, plans: bool, rest: u32) -> FleetWorker {
     let (seen, none) = (board_by(7, 1, &planner), BTreeSet::new());
     let write =
         board::mark(worker.env.board_key.clone(), &seen, &mark(rest, &[]), &none, Nonce(1), at(0).wall);
-    worker.board = Some(SeenBoard::of(Stored::new(write.record).versioned(Version(9))));
+    worker.board.see(Some(Stored::new(write.record).versioned(Version(9))));
     worker.hearing = Hearing::after(planner, 1);
     worker.look.wary_until = Tick(0);
     worker
@@ -82,7 +81,7 @@ fn who_waits_for_something_goes_on_looking() {
         &|worker| {
             has(worker, 0, Stage::Draining, None);
         },
-        &|worker| worker.look.blind = true,
+        &|worker| worker.board.reads(false),
         &|worker| worker.look.overdue.extend([session(1)]),
         &|worker| worker.advance = Advance::At(at(200).held),
         &|worker| worker.life.leaving = true,
@@ -144,9 +143,9 @@ fn whatever_a_board_says_workers_rest_for_no_longer_than_they_may() {
     for said in [1 << 31, (1 << 31) - 1, -1, 65, i64::MAX, i64::MIN] {
         for plans in [false, true] {
             let mut worker = by_board(2, plans, 32);
-            let mut board = worker.board.take().unwrap().stored;
+            let mut board = worker.board.stored().unwrap().clone();
             board.record.metadata.insert("rest".to_owned(), Value::from(said));
-            worker.board = Some(SeenBoard::of(board));
+            worker.board.see(Some(board));
             for n in 0..20 {
                 let secs = 100 + n * 10_000;
                 assert!(rests(&mut worker, &[(secs, 1), (secs + 16, 2)]) <= 128, "{said}");

@@ -3,7 +3,7 @@
 //! in a large fleet looks at all others seldom while the planner renews and records tell who is silent; at those alone that do not tell it;
 //! and at all as often as the planner does while the planner is silent, or too many do not tell, or the fleet is small.
 use super::*;
-use crate::fleet::board::{self, SeenBoard, ToldPlan};
+use crate::fleet::board::{self, ToldPlan};
 use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
 use crate::values::fence::{Nonce, Version};
@@ -39,7 +39,7 @@ fn looks(worker: &mut FleetWorker, secs: u64) -> Vec<Key> {
     worker.wake_look(at(secs));
     let keys = asks(worker).remove(0).unwrap();
     let shown = keys.iter().filter_map(|key| match key {
-        key if *key == worker.env.board_key => worker.board.as_ref().map(|board| board.stored.clone()),
+        key if *key == worker.env.board_key => worker.board.stored().cloned(),
         key => number(key).map(|n| session_record(n, 7, 1)),
     });
     let found =
@@ -162,7 +162,7 @@ fn whoever_plans_no_more_asks_for_no_further_page_and_looks_again_if_there_was_a
     assert_eq!(first, [Err(None)]);
     worker.look_now(at(101));
     assert_eq!(worker.look.wake_at(), None, "a page is under way");
-    worker.planner = None;
+    worker.board.see(None);
     worker.watched_page(at(102), 10, Ok(Answer::Listed(page(10, None, |n| n <= 40, 1))));
     assert!(asks(&mut worker).is_empty());
     assert_eq!(worker.look.wake_at(), Some(at(102).held));
@@ -174,9 +174,9 @@ fn standby(others: usize, age_error: Option<Duration>) -> FleetWorker {
     worker.env.options.age_error = age_error;
     let mark =
         ToldPlan { number: 1, told: Some(BTreeSet::new()), counts: (3, 9), ttls: (ttl(), ttl()), rest: 4 };
-    let (seen, by) = (worker.board.take().unwrap().stored, BTreeSet::from([holder(0)]));
+    let (seen, by) = (worker.board.stored().unwrap().clone(), BTreeSet::from([holder(0)]));
     let write = board::mark(worker.env.board_key.clone(), &seen, &mark, &by, Nonce(1), at(0).wall);
-    worker.board = Some(SeenBoard::of(Stored::new(write.record).versioned(Version(9))));
+    worker.board.see(Some(Stored::new(write.record).versioned(Version(9))));
     worker.look.wary_until = Tick(0);
     assert!(worker.is_standby());
     worker.peers.values_mut().for_each(|peer| peer.attested = age_error.is_some());
@@ -197,7 +197,7 @@ fn stands_by(worker: &mut FleetWorker, secs: u64, planner: u64, ahead: &[usize])
     worker.wake_look(at(secs));
     let keys = asks(worker).remove(0).unwrap();
     let seen: Vec<usize> = keys.iter().filter_map(number).collect();
-    let board = worker.board.clone().unwrap().stored;
+    let board = worker.board.stored().unwrap().clone();
     let mut found = vec![Listed { key: worker.env.board_key.clone(), stored: Ok(board) }];
     found.extend(seen.iter().map(|n| Listed { key: session(*n), stored: Ok(shown(*n, 7)) }));
     worker.looked(at(secs), Ok(Answer::Listed(found)));
