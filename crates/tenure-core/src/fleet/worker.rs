@@ -1,7 +1,7 @@
 //! One process in a fleet: its units, its knowledge of the other workers, and its actions.
 //!
 //! Each part is a child of this module, with what it keeps in the worker and the steps that it takes there.
-//! `look` has the board and the planner, `listing` and `tell` the planner's reads and writes after the board has changed. `hear` is how other
+//! `look` has the board, `listing` and `planner` the planner's reads and writes after the board has changed. `hear` is how other
 //! workers learn of that, and `act` does what the plan says for this worker's own units: `drain` ends what is done for those that have to go, and
 //! `release` gives them up.
 
@@ -16,7 +16,6 @@ mod choice;
 mod claims;
 mod commands;
 mod congestion;
-mod disputes;
 mod doubts;
 mod drain;
 mod env;
@@ -31,13 +30,14 @@ mod listed;
 mod listing;
 mod look;
 mod missing;
+mod on_planner;
 mod own;
 mod pace;
+mod planner;
 mod release;
 mod requests;
 mod rest;
 mod retry;
-mod tell;
 mod unfit;
 mod watch;
 
@@ -76,10 +76,10 @@ use listing::Listing;
 use look::Look;
 use own::{OwnUnits, Stage};
 use pace::Pace;
+use planner::PlannerRole;
 use rest::Rest;
 use retry::Retries;
 use std::collections::{BTreeMap, BTreeSet};
-use tell::Telling;
 
 /// Tells the worker's own nonces from its holder's.
 const OUTSIDE_HOLDER: u64 = 0x666c_6565_7466_6c65;
@@ -104,9 +104,11 @@ pub struct FleetWorker {
     /// How many listings there were.
     lists: u64,
     list_at: Tick,
+    /// The store does not let this worker list for itself.
+    list_refused: Option<LastingRefusal>,
     relist_at: Tick,
     lead: Lead,
-    telling: Telling,
+    planner: PlannerRole,
     hearing: Hearing,
     /// What the session's record says that this worker has.
     carried: Digest,
@@ -224,9 +226,10 @@ impl FleetWorker {
             listing: None,
             lists: 0,
             list_at: Tick(0),
+            list_refused: None,
             relist_at: Tick::NEVER,
             lead: Lead::default(),
-            telling: Telling::default(),
+            planner: PlannerRole::default(),
             hearing: Hearing::default(),
             carried: Digest::default(),
             peers: BTreeMap::new(),
@@ -362,7 +365,7 @@ impl FleetWorker {
         }
         // What may ask for a look comes before the look.
         self.wake_claims(now);
-        self.wake_telling(now);
+        self.wake_planner(now);
         self.tell_vacated(now);
         self.wake_drains(now);
         self.wake_look(now);
@@ -385,7 +388,7 @@ impl FleetWorker {
             let doubts = doubts.chain(self.retries_wake_at(now)).chain(self.letters.wake_at()).min();
             let hearing = self.hearing_wake_at();
             let (drains, leaving) = (self.drains_wake_at(), self.leaving_wake_at(now));
-            let bulk = self.claims.wake_at().into_iter().chain(self.telling.wake_at()).min();
+            let bulk = self.claims.wake_at().into_iter().chain(self.planner.wake_at()).min();
             [restart, look, advance, listing, hearing, drains, leaving, doubts, bulk]
         } else {
             [None; 9]

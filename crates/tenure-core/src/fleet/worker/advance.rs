@@ -103,7 +103,8 @@ impl FleetWorker {
     fn send_advance(&mut self, now: Now, seen: Option<&Stored>, lost_to: Option<Fence>) {
         let planner = seen.and_then(|seen| board::planner(&seen.record));
         let vacant = self.is_vacant(planner.as_ref()) && !self.env.has_bug(Bug::StandsByForEver);
-        let plans = vacant && self.may_plan(now) && (!self.life.leaving || self.lead.only_fills);
+        let plans =
+            vacant && self.planner.may_plan(now, &self.env) && (!self.life.leaving || self.lead.only_fills);
         let fence = self.session_fence().filter(|_| plans);
         let (key, nonce) = (self.env.board_key.clone(), self.env.nonces.draw());
         let write = match fence {

@@ -28,7 +28,7 @@ impl FleetWorker {
         } else {
             self.awaited.clear();
             self.claims.plan(VecDeque::new());
-            self.telling.end();
+            self.planner.end();
             self.life.restart_at = now.held;
         }
     }

@@ -40,7 +40,7 @@ impl FleetWorker {
             self.look_now(now);
         }
         // Whoever is to have what the planner passes on has been told to wait for it: nobody tells a worker of what it does not wait for.
-        if self.is_planner() && self.telling.is_under_way() && now.held < at.after(self.env.part(1)) {
+        if self.is_planner() && self.planner.is_telling() && now.held < at.after(self.env.part(1)) {
             return;
         }
         // Where something changes all the time, it is enough that the plan was made since.

@@ -2,7 +2,6 @@
 //! the others end the sessions of silent ones.
 
 use super::advance::Advance;
-use super::unfit::Unfit;
 use super::{FleetWorker, InFlight};
 use crate::bugs::Bug;
 use crate::fleet::board::ToldPlan;
@@ -25,7 +24,6 @@ const MOST_AT_ONCE: u64 = 40;
 pub(super) struct Lead {
     /// The board is to be raised for no other reason than that nobody plans.
     pub(super) only_fills: bool,
-    pub(super) unfit: Unfit,
 }
 
 impl FleetWorker {
@@ -73,7 +71,7 @@ impl FleetWorker {
     pub(super) fn fill_vacancy(&mut self, now: Now) {
         let fills =
             self.is_vacant(self.board.planner()) && self.session_fence().is_some() && self.life.joined;
-        let fills = fills && self.may_plan(now);
+        let fills = fills && self.planner.may_plan(now, &self.env);
         if !fills
             || self.is_stopping()
             || self.advance != Advance::Idle
@@ -84,7 +82,7 @@ impl FleetWorker {
         self.lead.only_fills = true;
         // Whoever stands by has watched the others. Whoever leaves plans only if nobody else does.
         let later = match () {
-            () if self.life.leaving || self.lead.unfit.is_known() || !self.is_early() => {
+            () if self.life.leaving || self.planner.has_failed() || !self.is_early() => {
                 self.env.interval() / 2
             }
             () if !self.board.has_standbys() || self.is_standby() => Duration::ZERO,

@@ -164,7 +164,7 @@ impl FleetWorker {
         self.bury(now, dead, self.is_standby());
         let took = now.held.since(listing.began).saturating_mul(3).min(self.env.part(1));
         self.list_at = now.held.after(took.max(self.env.least_pause()));
-        self.lead.unfit.listed_all();
+        self.list_refused = None;
         self.roster_of = Some(listing.generation);
         self.peers = listing.peers;
         self.choose_from_roster(now);
@@ -180,7 +180,7 @@ impl FleetWorker {
 
     pub(super) fn listed_all(&mut self, now: Now, mut listing: Listing) {
         let Some(fence) = self.session_fence() else { return };
-        self.lead.unfit.listed_all();
+        self.list_refused = None;
         let plans = listing.purpose == Purpose::Plan;
         // However much is to be listed: not all the time. Only one plans, for whom all wait.
         let share = if plans { 1 } else { 3 };

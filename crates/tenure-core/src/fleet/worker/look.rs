@@ -232,9 +232,7 @@ impl FleetWorker {
         let was_planner = self.is_planner();
         self.board.see(board);
         if was_planner != self.is_planner() {
-            self.telling.end();
-            self.rest.end();
-            self.lead.unfit.begin();
+            self.planner.begin();
             // It was made for the other role, and may be one that the store refuses.
             self.listing = None;
             self.listed = None;

@@ -6,58 +6,19 @@ use super::FleetWorker;
 use super::advance::Advance;
 use super::own::Stage;
 use crate::bugs::Bug;
-use crate::fleet::board::{self, ToldPlan};
 use crate::fleet::digest::mix;
 use crate::values::fence::Nonce;
-use crate::values::key::HolderId;
 use crate::values::record::Stored;
 use crate::values::time::{Now, Tick};
-use std::collections::BTreeSet;
 
-/// What a worker has to know to rest, and the planner to tell those who do.
+/// What a worker has to know to rest.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Rest {
     /// The planner's heartbeat that the last look showed, and when.
     seen: Option<(Nonce, Tick)>,
-    /// For the planner: until then some may rest by what the board said before, as where most of a large fleet have died.
-    told_until: Tick,
-    /// Those who were told by this planner that they stand by.
-    stand: BTreeSet<HolderId>,
-}
-
-impl Rest {
-    /// This worker plans no more.
-    pub(super) fn end(&mut self) {
-        self.stand.clear();
-    }
 }
 
 impl FleetWorker {
-    /// In how many intervals each of so many workers is to look once, so that enough of them look in each.
-    pub(super) fn next_rest(&mut self, now: Now, workers: usize) -> u32 {
-        let longest = 2 * self.board.stored().map_or(1, |board| board::rest(&board.record));
-        if longest > 2 {
-            let until = now.held.after(self.env.heard_within() * longest);
-            self.rest.told_until = self.rest.told_until.max(until);
-        }
-        let rest = u32::try_from(workers / self.env.options.lookers.max(1)).unwrap_or(board::LONGEST_REST);
-        rest.clamp(1, board::LONGEST_REST)
-    }
-
-    /// Tells those of whom the board says something new, and who may rest: whom the plan concerns, and who is to stand by. Those who were told
-    /// so before look in each interval.
-    pub(super) fn tell_those_who_rest(&mut self, now: Now, mark: &ToldPlan, standbys: BTreeSet<HolderId>) {
-        let stood = std::mem::replace(&mut self.rest.stand, standbys);
-        let all_look = mark.rest <= 1 && now.held >= self.rest.told_until;
-        if all_look || self.env.has_bug(Bug::RestersUntold) {
-            return;
-        }
-        let told: BTreeSet<HolderId> = mark.told.iter().flatten().chain(&self.rest.stand).cloned().collect();
-        for who in told.difference(&stood) {
-            self.tell_of_part(who);
-        }
-    }
-
     /// A look was answered that showed this record of the planner's session. Whoever has seen the planner renew, and waits for nothing, rests.
     pub(super) fn rest_after(&mut self, now: Now, planner: Option<&Stored>) {
         let tenure = planner.and_then(|planner| planner.record.tenure.as_ref());

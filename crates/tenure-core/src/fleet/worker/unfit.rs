@@ -1,74 +1,20 @@
-//! A planner that can't plan. It lives, but the store does not let it list, or tell others their parts. It gives its role up. It takes the
-//! role again only if no other worker does, and ever more seldom while that fails.
+//! A worker that does not plan, and that the store does not let list. It goes by what it is told, and tries again ever more seldom.
 
-use super::{FleetWorker, InFlight};
+use super::FleetWorker;
 use crate::backoff::refusal::LastingRefusal;
-use crate::bugs::Bug;
-use crate::fleet::board;
-use crate::op::Op;
-use crate::values::time::{Now, Tick};
-
-/// After at the most so many ttls a worker that could not plan tries again, if nobody else plans.
-const LONGEST: u32 = 8;
-
-/// What a worker knows of its own attempts at planning.
-#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Unfit {
-    /// Since when no page could be listed, and no plan be told.
-    lists: Option<Tick>,
-    tells: Option<Tick>,
-    /// How often in a row it has given up its role, and until when it leaves that to others.
-    resigned: Option<(u32, Tick)>,
-    /// It is giving it up.
-    resigns: bool,
-    /// It can't list for itself.
-    refused: Option<LastingRefusal>,
-}
-
-impl Unfit {
-    /// Whether it could not plan when it last tried.
-    pub(super) fn is_known(&self) -> bool {
-        self.resigned.is_some()
-    }
-
-    /// The worker plans from now on, or does so no more.
-    pub(super) fn begin(&mut self) {
-        *self = Unfit { resigned: self.resigned, refused: self.refused, ..Unfit::default() };
-    }
-
-    /// A page could be listed.
-    pub(super) fn listed(&mut self) {
-        self.lists = None;
-    }
-
-    /// All pages of a listing could be listed.
-    pub(super) fn listed_all(&mut self) {
-        self.refused = None;
-    }
-
-    /// A whole plan was told.
-    pub(super) fn told(&mut self) {
-        *self = Unfit::default();
-    }
-}
+use crate::values::time::Now;
 
 impl FleetWorker {
-    /// Whether this worker may plan if nobody does.
-    pub(super) fn may_plan(&self, now: Now) -> bool {
-        let waits = self.lead.unfit.resigned.is_some_and(|(_, until)| now.held < until);
-        !waits || self.env.has_bug(Bug::UnfitPlansAgain)
-    }
-
     /// Whether this worker may list for itself.
     pub(super) fn may_list(&self, now: Now) -> bool {
-        !self.lead.unfit.refused.is_some_and(|refusal| refusal.waits(now))
+        !self.list_refused.is_some_and(|refusal| refusal.waits(now))
     }
 
     /// The store does not let this worker list, which does not plan.
     pub(super) fn refused_listing(&mut self, now: Now, was_told_to: bool) {
-        let refusal = LastingRefusal::next(self.lead.unfit.refused, now, self.env.part(1), false);
+        let refusal = LastingRefusal::next(self.list_refused, now, self.env.part(1), false);
         let refusal = refusal.at_the_soonest(now.held.after(self.env.interval()));
-        self.lead.unfit.refused = Some(refusal);
+        self.list_refused = Some(refusal);
         self.list_at = refusal.again_at;
         self.hearing.give_up_listing();
         // What is done for these units has ended: they can't wait for what may last for ever.
@@ -78,39 +24,6 @@ impl FleetWorker {
             self.list_again(now.held);
         }
     }
-
-    /// The store does not let this planner list. Whether it gives its role up.
-    pub(super) fn cannot_list(&mut self, now: Now) -> bool {
-        let since = *self.lead.unfit.lists.get_or_insert(now.held);
-        self.give_up_planning(now, since)
-    }
-
-    /// The store does not let this planner tell somebody its part. Whether it gives its role up.
-    pub(super) fn cannot_tell(&mut self, now: Now) -> bool {
-        let since = *self.lead.unfit.tells.get_or_insert(now.held);
-        self.give_up_planning(now, since)
-    }
-
-    /// What has lasted for a ttl may last.
-    fn give_up_planning(&mut self, now: Now, since: Tick) -> bool {
-        let is_marking = self.io.in_flight.values().any(|flight| matches!(flight, InFlight::ToldPlan(_)));
-        if !self.is_planner() || is_marking || now.held.since(since) < self.env.part(1) {
-            return false;
-        }
-        let Some(seen) =
-            self.board.stored().filter(|_| !self.board.is_blind() && !self.env.has_bug(Bug::UnfitPlans))
-        else {
-            return false;
-        };
-        let write = board::resign(self.env.board_key.clone(), seen, self.env.nonces.draw(), now.wall);
-        let again = u32::from(!std::mem::replace(&mut self.lead.unfit.resigns, true));
-        let times = self.lead.unfit.resigned.map_or(0, |(times, _)| times + again);
-        let wait = self.env.part(1) * (1 << times.min(LONGEST.ilog2()));
-        self.lead.unfit.resigned = Some((times, now.held.after(wait)));
-        self.telling.end();
-        self.send(InFlight::ToldPlan(Box::new(write.clone())), Op::Write(Box::new(write)));
-        true
-    }
 }
 
 #[cfg(test)]
@@ -119,11 +32,14 @@ mod tests {
     //! for a ttl, for two, and so on; a plan that was told ends that; who does not plan gives nothing up, and lists for itself ever more
     //! seldom; what it is to pass on waits for no listing that it may not make.
     use super::*;
+    use crate::fleet::board;
     use crate::fleet::talk::{FleetCommand, FleetNotice, RequestId};
     use crate::fleet::unit::UnitSpec;
     use crate::fleet::worker::alone::*;
+    use crate::fleet::worker::listing::Listing;
+    use crate::fleet::worker::planner::Targets;
     use crate::holder::lease_id::LeaseId;
-    use crate::op::{Answer, Event, Machine, Outcome, Write};
+    use crate::op::{Answer, Event, Machine, Op, Outcome, Write};
     use crate::values::error::StoreError;
     use crate::values::fence::Version;
     use crate::values::key::HolderId;
@@ -151,7 +67,8 @@ mod tests {
         worker.life.joined = false;
         assert!(!worker.is_planner() && worker.board.planner().is_none());
         assert_eq!(worker.advance.wake_at(), None, "others are to take that place");
-        let waits = (0..10_000).find(|secs| worker.may_plan(at(from + 48 + secs))).unwrap();
+        let waits =
+            (0..10_000).find(|secs| worker.planner.may_plan(at(from + 48 + secs), &worker.env)).unwrap();
         worker.saw_board(at(from + 48), Some(board_by(8, u128::from(from) + 1, &myself())));
         assert!(worker.is_planner());
         worker.io.in_flight.clear();
@@ -161,10 +78,14 @@ mod tests {
     #[test]
     fn l2_a_planner_that_cant_list_leaves_that_to_others_for_ever_longer() {
         let mut worker = led(2, true);
-        assert!(worker.may_plan(at(0)));
+        assert!(worker.planner.may_plan(at(0), &worker.env));
         let waits: Vec<u64> = (0..6).map(|n| resigns(&mut worker, 1000 * (n + 1))).collect();
         assert_eq!(waits, [48, 96, 192, 384, 384, 384]);
-        worker.lead.unfit.told();
+        let listing = Listing::of_peers(worker.peers.clone());
+        worker.tell_plan(at(8500), &listing, &Targets::default(), (3, 0));
+        let write = board_write(&mut worker).unwrap();
+        let won = Answer::Write(Outcome::Won { version: Version(8500), fence: write.record.fence });
+        worker.marked(at(8500), write, Ok(won));
         assert_eq!(resigns(&mut worker, 9000), 48);
     }
 
@@ -182,7 +103,7 @@ mod tests {
             gaps.push(gap);
         }
         assert_eq!(gaps, [16, 16, 32, 64, 128, 256, 512, 1024, 1536, 1536, 1536]);
-        worker.lead.unfit.listed_all();
+        worker.list_refused = None;
         worker.refused_listing(at(secs), false);
         assert_eq!(worker.doubts.list_at, None);
         assert_eq!(worker.list_at, at(secs + 16).held);
@@ -192,7 +113,7 @@ mod tests {
     fn whoever_lists_some_or_does_not_plan_gives_nothing_up() {
         let mut worker = led(2, true);
         assert!(!worker.cannot_list(at(100)));
-        worker.lead.unfit.listed();
+        worker.planner.listed_page();
         assert!(!worker.cannot_list(at(200)));
         let mut other = led(2, false);
         assert!(!other.cannot_list(at(100)) && !other.cannot_list(at(300)));
@@ -202,13 +123,15 @@ mod tests {
     #[test]
     fn whoever_could_not_plan_takes_that_role_later_than_others_and_not_for_what_else_it_has_to_tell() {
         let mut worker = led(2, true);
-        worker.lead.unfit.resigned = Some((0, at(150).held));
+        assert!(!worker.cannot_list(at(54)) && worker.cannot_list(at(102)));
+        worker.io.in_flight.clear();
+        asked(&mut worker);
         let vacant = Some(board(8, 8));
         worker.life.joined = true;
-        worker.saw_board(at(100), vacant.clone());
+        worker.saw_board(at(104), vacant.clone());
         assert_eq!(worker.advance.wake_at(), None);
-        worker.want_advance(at(100).held);
-        worker.wake_advance(at(100));
+        worker.want_advance(at(104).held);
+        worker.wake_advance(at(104));
         assert_eq!(board::planner(&board_write(&mut worker).unwrap().record), None);
         worker.advance = super::super::advance::Advance::Idle;
         worker.saw_board(at(150), vacant);

@@ -36,7 +36,7 @@ impl FleetWorker {
 
     fn add_page(&mut self, now: Now, mut listing: Box<Listing>, page: Vec<Listed>) {
         let is_last = page.len() < self.env.options.page.max(1) || self.env.has_bug(Bug::OnePageListed);
-        self.lead.unfit.listed();
+        self.planner.listed_page();
         listing.ask_at = Some(now.held);
         listing.after = page.last().map(|listed| listed.key.clone()).filter(|_| !is_last);
         for listed in page {
