@@ -16,6 +16,7 @@ mod choice;
 mod claims;
 mod commands;
 mod congestion;
+mod connect;
 mod doubts;
 mod drain;
 mod env;

@@ -170,7 +170,7 @@ impl FleetWorker {
             return;
         }
         let dead = Attachment { session: key.clone(), fence: stored.record.fence };
-        if let Some(again_at) = self.unended_until(now, &dead) {
+        if let Some(again_at) = self.burials.unended_until(now, &dead) {
             if !self.replaces_planner(now, &dead.session) {
                 self.try_again_to_end(now, again_at);
             }
@@ -204,11 +204,11 @@ impl FleetWorker {
         };
         let mut again_at = None;
         if let Err(error) = result {
-            again_at = Some(self.could_not_end(now, dead, error.is_passing()));
+            again_at = Some(self.burials.could_not_end(now, &self.env, dead, error.is_passing()));
             self.tell(FleetNotice::Trouble(error));
         } else {
             self.holder.forget_silence(&dead.session);
-            self.has_ended(dead);
+            self.burials.has_ended(dead);
         }
         if self.env.has_bug(Bug::DeathNotTold) {
             return;

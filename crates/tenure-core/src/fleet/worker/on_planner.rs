@@ -20,10 +20,10 @@ impl FleetWorker {
         let plans = self.is_planner();
         let mut ctx = PlannerCtx { now, env: &mut self.env, board: &self.board, plans };
         let steps = step(&mut self.planner, &mut ctx);
-        steps.into_iter().for_each(|step| self.on_planner_step(step));
+        steps.into_iter().for_each(|step| self.on_planner_step(now, step));
     }
 
-    fn on_planner_step(&mut self, step: PlannerStep) {
+    fn on_planner_step(&mut self, now: Now, step: PlannerStep) {
         match step {
             PlannerStep::WritePart(write) => {
                 self.send(InFlight::Part(write.key.clone(), write.record.nonce), Op::Write(write));
@@ -31,7 +31,7 @@ impl FleetWorker {
             PlannerStep::WriteBoard(write) => {
                 self.send(InFlight::ToldPlan(write.clone()), Op::Write(write));
             }
-            PlannerStep::Letter(who) => self.tell_of_part(&who),
+            PlannerStep::Letter(who) => self.tell_of_part(now, &who),
             PlannerStep::ListAgain(at) => self.list_again(at),
             PlannerStep::Trouble(error) => self.tell(FleetNotice::Trouble(error)),
         }
@@ -82,7 +82,7 @@ impl FleetWorker {
             }
             MarkOutcome::Unknown => None,
             MarkOutcome::Failed(steps) => {
-                return steps.into_iter().for_each(|step| self.on_planner_step(step));
+                return steps.into_iter().for_each(|step| self.on_planner_step(now, step));
             }
         };
         self.as_planner(now, |planner, ctx| planner.go_on(ctx, plan));

@@ -50,7 +50,7 @@ fn counts(requests: &[Request]) -> (usize, usize) {
 fn l4_thousands_of_letters_go_before_no_renewal() {
     let mut worker = worker(50);
     for n in 1..=50 {
-        worker.tell_of_part(&holder(n));
+        worker.tell_of_part(at(100), &holder(n));
     }
     let reads = asked(&mut worker);
     assert!(reads.len() == 50 && reads.iter().all(|request| !request.urgent), "{reads:?}");
@@ -63,7 +63,7 @@ fn l4_thousands_of_letters_go_before_no_renewal() {
 #[test]
 fn a_letter_that_stands_there_unread_is_not_written_again() {
     let mut worker = worker(1);
-    worker.tell_of_part(&holder(1));
+    worker.tell_of_part(at(100), &holder(1));
     assert_eq!(counts(&asked(&mut worker)), (1, 0));
     let part = fleet().part(&holder(1)).unwrap();
     let mut stored = session_record(1, 7, 1);
@@ -77,10 +77,10 @@ fn a_letter_that_stands_there_unread_is_not_written_again() {
 fn what_is_new_while_a_letter_is_being_written_is_told_by_another() {
     let mut worker = worker(1);
     let part = fleet().part(&holder(1)).unwrap();
-    worker.tell_of_part(&holder(1));
+    worker.tell_of_part(at(100), &holder(1));
     worker.lettered(at(100), session(1), part.clone(), Ok(Answer::Read(Some(session_record(1, 7, 1)))));
     assert_eq!(counts(&asked(&mut worker)), (1, 1));
-    worker.tell_of_part(&holder(1));
+    worker.tell_of_part(at(100), &holder(1));
     assert_eq!(counts(&asked(&mut worker)), (0, 0), "one at a time");
     let won =
         || Ok(Answer::Write(Outcome::Won { version: crate::values::fence::Version(9), fence: Fence(7) }));
@@ -104,7 +104,7 @@ fn a_letter_about_a_part_waits_for_the_store_and_for_room_and_not_for_who_has_go
     let waits: [&dyn Fn() -> Result<Answer, StoreError>; 2] = [&full, &fails];
     for answer in waits {
         let mut worker = worker(1);
-        worker.tell_of_part(&holder(1));
+        worker.tell_of_part(at(100), &holder(1));
         assert_eq!(counts(&asked(&mut worker)), (1, 0));
         let mut tries = 1;
         worker.lettered(at(100), session(1), part.clone(), answer());
@@ -121,7 +121,7 @@ fn a_letter_about_a_part_waits_for_the_store_and_for_room_and_not_for_who_has_go
         assert_eq!((tries, worker.letters.are_owed()), (ATTEMPTS_ABOUT_A_PART, false));
     }
     let mut worker = worker(1);
-    worker.tell_of_part(&holder(1));
+    worker.tell_of_part(at(100), &holder(1));
     worker.lettered(at(100), session(1), part, Ok(Answer::Read(Some(session_record(1, 8, 1)))));
     assert_eq!((worker.letters.wake_at(), worker.letters.are_owed()), (None, false));
 }
