@@ -31,6 +31,7 @@ mod listed;
 mod listing;
 mod look;
 mod missing;
+mod on_listing;
 mod on_planner;
 mod own;
 mod pace;
@@ -39,7 +40,6 @@ mod release;
 mod requests;
 mod rest;
 mod retry;
-mod unfit;
 mod watch;
 
 use super::about::About;
@@ -73,7 +73,7 @@ use lead::Lead;
 use letters::Letters;
 use lifecycle::Lifecycle;
 use listed::Peer;
-use listing::Listing;
+use listing::Lister;
 use look::Look;
 use own::{OwnUnits, Stage};
 use pace::Pace;
@@ -95,19 +95,11 @@ pub struct FleetWorker {
     fields: Metadata,
     life: Lifecycle,
     board: KnownBoard,
-    /// The generation that was listed last.
-    listed: Option<Fence>,
     look: Look,
     advance: Advance,
     /// The store does not let this worker raise the board.
     advance_refused: Option<LastingRefusal>,
-    listing: Option<Box<Listing>>,
-    /// How many listings there were.
-    lists: u64,
-    list_at: Tick,
-    /// The store does not let this worker list for itself.
-    list_refused: Option<LastingRefusal>,
-    relist_at: Tick,
+    lister: Lister,
     lead: Lead,
     planner: PlannerRole,
     hearing: Hearing,
@@ -128,8 +120,6 @@ pub struct FleetWorker {
     rest: Rest,
     /// Units that are to go to others, who have to be listed first.
     choices: Vec<Choice>,
-    /// The generation for which the roster was listed by a worker that stands by.
-    roster_of: Option<Fence>,
     doubts: Doubts,
     burials: Burials,
     /// When the listing that the present plan was made from began.
@@ -220,15 +210,10 @@ impl FleetWorker {
             fields,
             life: Lifecycle::default(),
             board: KnownBoard::default(),
-            listed: None,
             look: Look::default(),
             advance: Advance::Idle,
             advance_refused: None,
-            listing: None,
-            lists: 0,
-            list_at: Tick(0),
-            list_refused: None,
-            relist_at: Tick::NEVER,
+            lister: Lister::default(),
             lead: Lead::default(),
             planner: PlannerRole::default(),
             hearing: Hearing::default(),
@@ -244,7 +229,6 @@ impl FleetWorker {
             letters: Letters::default(),
             rest: Rest::default(),
             choices: Vec::new(),
-            roster_of: None,
             doubts: Doubts::default(),
             burials: Burials::default(),
             planned_from: Tick(0),

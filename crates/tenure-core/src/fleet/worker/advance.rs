@@ -79,7 +79,7 @@ impl FleetWorker {
     pub(super) fn want_advance(&mut self, at: Tick) {
         if self.board.is_blind() {
             // Nobody can be told, this worker included.
-            self.list_at = self.list_at.min(at);
+            self.lister.hasten(at);
         }
         if self.is_planner() && self.advance_refused.is_some() {
             // It needs no board to list all.

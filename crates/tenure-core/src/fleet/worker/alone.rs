@@ -3,6 +3,7 @@
 use super::FleetWorker;
 use super::asked::Asked;
 use super::listed::{Owner, Peer, Unit};
+use super::listing::Lister;
 use super::own::{Own, Stage};
 use crate::fleet::about::About;
 use crate::fleet::names::FleetName;
@@ -200,7 +201,8 @@ pub(in crate::fleet) fn led(others: usize, plans: bool) -> FleetWorker {
     worker.peers = self::worker(others).peers;
     let other = Attachment { session: session(1), fence: Fence(7) };
     worker.board.see(Some(board_by(7, 1, &if plans { myself() } else { other })));
-    (worker.advance, worker.listing, worker.listed) = (super::advance::Advance::Idle, None, Some(Fence(7)));
+    worker.advance = super::advance::Advance::Idle;
+    worker.lister = Lister::rested(Fence(7), Tick(0), Tick::NEVER);
     worker.look.next = at(900).held;
     worker.look.under_way = false;
     worker.io.in_flight.clear();

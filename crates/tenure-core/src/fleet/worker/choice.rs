@@ -39,7 +39,7 @@ impl FleetWorker {
             return self.give_away(now, lease);
         }
         self.choices.push(Choice { lease, request, end });
-        if self.is_planner() || self.board.is_blind() || !self.may_list(now) {
+        if self.is_planner() || self.board.is_blind() || !self.lister.may_list(now) {
             self.choose_from_roster(now);
         }
     }
@@ -47,7 +47,7 @@ impl FleetWorker {
     /// Whether the roster has to be listed: for that, or since this worker stands by and there is a new generation.
     pub(super) fn wants_roster(&self) -> bool {
         let generation = self.generation();
-        !self.choices.is_empty() || self.is_standby() && self.roster_of != Some(generation)
+        !self.choices.is_empty() || self.is_standby() && !self.lister.has_roster_of(generation)
     }
 
     /// The others are known, or as many of them as there are to be known.

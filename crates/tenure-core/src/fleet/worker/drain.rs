@@ -46,7 +46,7 @@ impl FleetWorker {
         // Where something changes all the time, it is enough that the plan was made since.
         let is_stale =
             if self.is_planner() { self.is_behind() } else { self.has_news() || self.hearing.is_reading() };
-        let is_newest = self.look.seen_from >= at && !is_stale && self.listing.is_none();
+        let is_newest = self.look.seen_from >= at && !is_stale && !self.lister.is_listing();
         if !is_newest && self.planned_from < at {
             return;
         }

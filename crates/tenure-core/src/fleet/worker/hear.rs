@@ -176,7 +176,8 @@ impl FleetWorker {
                     // Nobody can tell this worker anything: it sees for itself.
                     self.tell(FleetNotice::Trouble(error));
                     self.hearing.heard = Some(reading.plan);
-                    self.hearing.lists = self.may_list(now) && !self.env.has_bug(Bug::UnreadPartIgnored);
+                    self.hearing.lists =
+                        self.lister.may_list(now) && !self.env.has_bug(Bug::UnreadPartIgnored);
                     return;
                 }
                 None => None,
@@ -188,7 +189,7 @@ impl FleetWorker {
             reading.is_news &= part.is_some();
             let part = part.unwrap_or_else(|| self.no_part(now, &reading.plan.0));
             // Whom the store does not let list does what it is told besides.
-            if part.lists.is_some() && self.may_list(now) {
+            if part.lists.is_some() && self.lister.may_list(now) {
                 self.hearing.heard = Some(reading.plan);
                 self.hearing.lists = true;
                 return;

@@ -233,11 +233,8 @@ impl FleetWorker {
         self.board.see(board);
         if was_planner != self.is_planner() {
             self.planner.begin();
-            // It was made for the other role, and may be one that the store refuses.
-            self.listing = None;
-            self.listed = None;
+            self.lister.begin_role(now);
             self.look.watch.begin();
-            (self.list_at, self.relist_at) = (now.held, Tick::NEVER);
         }
         if !same {
             self.tell_planning();

@@ -104,7 +104,7 @@ mod tests {
             let mut worker = led(1, true);
             worker.env.pace = Pace::new(ttl(secs));
             worker.listed_all(at(0), Listing::of_peers(worker.peers.clone()));
-            let pause = worker.list_at.since(at(0).held);
+            let pause = worker.lister.rests_until().0.since(at(0).held);
             assert_eq!(pause.as_millis(), least, "{secs}");
             worker.want_advance(at(100).held);
             worker.wake_advance(at(100));

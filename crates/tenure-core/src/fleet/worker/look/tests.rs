@@ -6,6 +6,7 @@ use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::{
     alarm, asked, at, has, led, own_board, record, session, session_record, unit, worker,
 };
+use crate::fleet::worker::listing::Lister;
 use crate::values::fence::{Nonce, Version};
 use crate::values::record::{Attachment, Record};
 use std::collections::BTreeSet;
@@ -46,7 +47,7 @@ fn a_look_is_at_the_latest_state_if_anything_may_be_news() {
         },
         &|worker| worker.drains.is_due = true,
         &|worker| worker.board.reads(false),
-        &|worker| worker.listed = Some(Fence(6)),
+        &|worker| worker.lister = Lister::rested(Fence(6), Tick(0), Tick::NEVER),
     ];
     for (n, reason) in reasons.iter().enumerate() {
         assert_eq!(freshness(reason), Freshness::Latest, "{n}");
