@@ -10,6 +10,7 @@ mod advance;
 #[cfg(test)]
 pub(super) mod alone;
 mod asked;
+mod awaited;
 mod beginning;
 mod burial;
 mod choice;
@@ -36,19 +37,17 @@ mod on_planner;
 mod own;
 mod pace;
 mod planner;
+mod profile;
 mod release;
 mod requests;
 mod rest;
 mod retry;
 mod watch;
 
-use super::about::About;
-use super::digest::Digest;
 use super::talk::{FleetCommand, FleetNotice, Options, Reason};
 use crate::backoff::refusal::LastingRefusal;
 use crate::holder::command::Command;
 use crate::holder::ctx::call_timeout;
-use crate::holder::lease_id::LeaseId;
 use crate::holder::notice::Notice;
 use crate::holder::{Holder, Identity};
 use crate::op::{Event, Machine, Op, Step};
@@ -56,10 +55,10 @@ use crate::rules::Rules;
 use crate::values::error::InvalidInput;
 use crate::values::fence::{Fence, Nonces};
 use crate::values::key::Key;
-use crate::values::metadata::Metadata;
 use crate::values::record::Ask;
 use crate::values::time::{Now, Tick};
 use advance::Advance;
+use awaited::Awaited;
 use burial::Burials;
 use choice::Choice;
 use claims::Claims;
@@ -78,9 +77,10 @@ use look::Look;
 use own::{OwnUnits, Stage};
 use pace::Pace;
 use planner::PlannerRole;
+use profile::Profile;
 use rest::Rest;
 use retry::Retries;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Tells the worker's own nonces from its holder's.
 const OUTSIDE_HOLDER: u64 = 0x666c_6565_7466_6c65;
@@ -90,9 +90,7 @@ const OUTSIDE_HOLDER: u64 = 0x666c_6565_7466_6c65;
 pub struct FleetWorker {
     env: FleetEnv,
     holder: Holder,
-    /// What it offers as far as the others can see.
-    offered: About,
-    fields: Metadata,
+    profile: Profile,
     life: Lifecycle,
     board: KnownBoard,
     look: Look,
@@ -103,18 +101,11 @@ pub struct FleetWorker {
     lead: Lead,
     planner: PlannerRole,
     hearing: Hearing,
-    /// What the session's record says that this worker has.
-    carried: Digest,
     peers: BTreeMap<Key, Peer>,
     own: OwnUnits,
-    units: BTreeMap<LeaseId, Key>,
     claims: Claims,
-    /// Units' leases of whose end users were told, and whose records still show them.
-    lapsing: BTreeSet<LeaseId>,
     /// Units that are planned for this worker but held by another.
-    awaited: BTreeSet<Key>,
-    /// Since when no other unit has come to be awaited.
-    awaited_from: Tick,
+    awaited: Awaited,
     retries: Retries,
     letters: Letters,
     rest: Rest,
@@ -125,7 +116,6 @@ pub struct FleetWorker {
     /// When the listing that the present plan was made from began.
     planned_from: Tick,
     drains: Drains,
-    last_lease: u64,
     io: Io,
 }
 
@@ -188,9 +178,8 @@ impl FleetWorker {
     /// When the fleet's name and the holder's id make too long a key.
     pub fn new(identity: Identity, rules: Rules, options: Options) -> Result<FleetWorker, InvalidInput> {
         let me = options.fleet.worker(&identity.holder)?;
-        let fields = identity.about;
-        let mut about = options.about.compose(fields.clone());
-        Digest::default().compose(&mut about);
+        let profile = Profile::new(options.about.clone(), identity.about);
+        let about = profile.announcement(&options.about);
         let env = FleetEnv {
             board_key: options.fleet.board()?,
             id: identity.holder.clone(),
@@ -205,9 +194,8 @@ impl FleetWorker {
         Ok(FleetWorker {
             // The fleet's own listings see to that.
             holder: Holder::new(identity, Rules { audit: 0, ..rules }),
-            offered: env.options.about.clone(),
             env,
-            fields,
+            profile,
             life: Lifecycle::default(),
             board: KnownBoard::default(),
             look: Look::default(),
@@ -217,14 +205,10 @@ impl FleetWorker {
             lead: Lead::default(),
             planner: PlannerRole::default(),
             hearing: Hearing::default(),
-            carried: Digest::default(),
             peers: BTreeMap::new(),
             own: OwnUnits::default(),
-            units: BTreeMap::new(),
             claims: Claims::default(),
-            lapsing: BTreeSet::new(),
-            awaited: BTreeSet::new(),
-            awaited_from: Tick(0),
+            awaited: Awaited::default(),
             retries: Retries::default(),
             letters: Letters::default(),
             rest: Rest::default(),
@@ -233,7 +217,6 @@ impl FleetWorker {
             burials: Burials::default(),
             planned_from: Tick(0),
             drains: Drains::default(),
-            last_lease: 0,
             io: Io::default(),
         })
     }
@@ -256,11 +239,6 @@ impl FleetWorker {
 
     fn send(&mut self, flight: InFlight, op: Op) {
         self.io.send(flight, op, call_timeout(self.env.ttl));
-    }
-
-    fn new_lease(&mut self) -> LeaseId {
-        self.last_lease += 1;
-        LeaseId(self.last_lease)
     }
 
     /// Lets the holder take a step, and does what its notices ask for.
@@ -301,7 +279,7 @@ impl FleetWorker {
             Notice::Updated(lease) => self.updated(now, lease),
             Notice::Released(lease, ours) => self.released(now, lease, ours),
             Notice::Announced => {
-                self.offered = self.env.options.about.clone();
+                self.profile.is_seen(self.env.options.about.clone());
                 self.announced(now);
             }
             Notice::NotAnnounced(error) => self.not_announced(now, error),
@@ -320,20 +298,10 @@ impl FleetWorker {
     /// Has the next renewal say what this worker has.
     fn carry_digest(&mut self) {
         let has = self.own.digest();
-        if has != self.carried && self.holder.carry(self.about_record(has)) {
-            self.carried = has;
+        let news = self.profile.news(&self.env.options.about, has);
+        if news.is_some_and(|news| self.holder.carry(news)) {
+            self.profile.carries(has);
         }
-    }
-
-    /// What the session's record says.
-    fn about_record(&self, has: Digest) -> Metadata {
-        let mut about = self.env.options.about.compose(self.fields.clone());
-        has.compose(&mut about);
-        about
-    }
-
-    fn announced_record(&self) -> Metadata {
-        self.about_record(self.carried)
     }
 
     fn wake(&mut self, now: Now) {

@@ -33,7 +33,7 @@ impl FleetWorker {
         targets: Sorted<Target>,
         mut summary: Summary,
     ) {
-        let awaited = std::mem::take(&mut self.awaited);
+        let awaited = self.awaited.begin_plan();
         let damaged = summary.damaged.iter().map(|(key, _)| key.clone()).collect();
         self.examine_own(now, &units, &damaged);
         self.revise_own(&units, &targets, &damaged);
@@ -69,13 +69,11 @@ impl FleetWorker {
                     free.push_back(Claim { key, seen: None, target: target.cloned() });
                 }
                 Owner::Worker(_) if self.env.has_bug(Bug::AwaitedForgotten) => {}
-                Owner::Worker(_) if mine => drop(self.awaited.insert(key)),
+                Owner::Worker(_) if mine => self.awaited.insert(key),
                 Owner::Worker(_) | Owner::Outsider | Owner::Behind(_) => {}
             }
         }
-        if !self.awaited.is_subset(&awaited) {
-            self.awaited_from = now.held;
-        }
+        self.awaited.end_plan(now, &awaited);
         summary.incoming = self.awaited.len() + free.len() + missing;
         self.tell(FleetNotice::Planned(Box::new(summary)));
         self.plan_claims(now, free);
@@ -134,7 +132,7 @@ impl FleetWorker {
             return;
         }
         self.awaited.remove(&key);
-        let lease = self.new_lease();
+        let lease = self.own.new_lease();
         let own = Own {
             lease,
             stage: Stage::Acquiring,
@@ -157,7 +155,6 @@ impl FleetWorker {
             since: now.held,
         };
         self.own.insert(key.clone(), own);
-        self.units.insert(lease, key.clone());
         self.claims.begun(lease);
         let (keep_alive, metadata_policy) = (KeepAlive::Session, MetadataPolicy::Keep(seen));
         self.command_holder(

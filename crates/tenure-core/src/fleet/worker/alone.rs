@@ -91,7 +91,7 @@ pub(in crate::fleet) fn worker(others: usize) -> FleetWorker {
 
 /// Has a unit, which is planned for the worker with this number.
 pub(super) fn has(worker: &mut FleetWorker, n: usize, stage: Stage, transferee: Option<usize>) -> LeaseId {
-    let lease = worker.new_lease();
+    let lease = worker.own.new_lease();
     let own = Own {
         lease,
         stage,
@@ -112,7 +112,6 @@ pub(super) fn has(worker: &mut FleetWorker, n: usize, stage: Stage, transferee: 
         since: Tick(0),
     };
     worker.own.insert(unit(n), own);
-    worker.units.insert(lease, unit(n));
     lease
 }
 

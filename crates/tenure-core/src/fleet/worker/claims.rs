@@ -179,7 +179,11 @@ mod tests {
         let lease = worker.own[&unit(0)].lease;
         change(&mut worker);
         worker.failed(at(10), lease, StoreError::unavailable("throttled"));
-        assert!(worker.own.is_empty() && worker.units.is_empty() && worker.claims.under_way.is_empty());
+        assert!(
+            worker.own.is_empty()
+                && worker.own.unit_of(lease).is_none()
+                && worker.claims.under_way.is_empty()
+        );
         worker
     }
 

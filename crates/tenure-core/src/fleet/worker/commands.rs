@@ -18,12 +18,10 @@ impl FleetWorker {
     /// To users, a unit that rests here was given up.
     pub(super) fn command(&mut self, now: Now, command: FleetCommand) {
         let untold = |(_, own): &(Key, &mut Own)| own.stage == Stage::Held && !own.told;
-        let resting = command.lease().and_then(|lease| Some((lease, self.own_of(lease).filter(untold)?.0)));
-        if let Some((lease, _)) = resting {
-            self.units.remove(&lease);
-        }
+        let resting = command.lease().filter(|lease| self.own_of(*lease).filter(untold).is_some());
+        let hidden = resting.and_then(|lease| self.own.hide(lease));
         self.obey(now, command);
-        self.units.extend(resting);
+        self.own.show(hidden);
     }
 
     fn obey(&mut self, now: Now, command: FleetCommand) {
@@ -91,7 +89,7 @@ impl FleetWorker {
     }
 
     pub(super) fn announce(&mut self, now: Now) {
-        let about = self.announced_record();
+        let about = self.profile.announcement(&self.env.options.about);
         self.command_holder(now, Command::Announce(about));
         if self.life.session.is_none() {
             self.announced(now);
@@ -113,7 +111,7 @@ impl FleetWorker {
 
     /// What it offers can't be written: it goes on with what the others know. One that leaves does so all the same.
     pub(super) fn not_announced(&mut self, now: Now, error: StoreError) {
-        self.env.options.about = About { leaving: self.life.leaving, ..self.offered.clone() };
+        self.env.options.about = About { leaving: self.life.leaving, ..self.profile.offered().clone() };
         self.tell(FleetNotice::Trouble(error));
         if self.life.leaving {
             self.announced(now);

@@ -108,7 +108,7 @@ impl FleetWorker {
         self.awaited.insert(key);
         self.look.next = self.look.next.min(now.held.after(self.env.part(16)));
         if is_new {
-            self.awaited_from = now.held;
+            self.awaited.begin(now);
             // Whoever made another plan has done some of it by now: seen again, the rest may be free.
             self.list_again(now.held.after(self.env.part(16)));
         }

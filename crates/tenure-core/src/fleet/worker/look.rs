@@ -5,9 +5,6 @@
 //! A look that expects no news asks for a recent state only, which costs some stores less. Its news is acted on only once a look at
 //! the latest state has confirmed it.
 
-mod turns;
-
-use self::turns::AwaitedTurns;
 use super::own::Stage;
 use super::watch::Watch;
 use super::{FleetWorker, InFlight};
@@ -46,8 +43,6 @@ pub(super) struct Look {
     /// Those who have been silent for a ttl, since when that is known here.
     pub(super) suspected: BTreeMap<Key, Tick>,
     pub(super) watch: Watch,
-    /// Which of the awaited units are looked at next.
-    turns: AwaitedTurns,
     /// Until then it may come to be shown: whoever knows of more who are overdue sets it again once a new generation has ended
     /// it, and who has just listed everything for that generation can afford some more looks.
     pub(super) wary_until: Tick,
@@ -72,7 +67,7 @@ impl FleetWorker {
             }
             // Its owner may go on writing it for hours, and drain no sooner for that.
             Some(key) if self.awaited.contains(key) => {
-                self.look.turns.wrote(key);
+                self.awaited.wrote(key);
                 self.look_soon(now);
             }
             Some(_) => {}
@@ -111,7 +106,7 @@ impl FleetWorker {
         let mut keys = vec![self.env.board_key.clone()];
         self.look.watched = self.watched(now);
         keys.extend(self.look.watched.keys().cloned());
-        keys.extend(self.look.turns.next(&self.awaited));
+        keys.extend(self.awaited.next_look());
         self.look.under_way = true;
         self.look.again = false;
         self.look.sent = now.held;
@@ -129,7 +124,7 @@ impl FleetWorker {
         self.look.latest = latest || self.env.has_bug(Bug::StaleLookTrusted);
         let freshness = if latest { Freshness::Latest } else { Freshness::Recent };
         self.send(InFlight::Look, Op::ReadMany(keys, freshness));
-        if self.look.turns.has_more() {
+        if self.awaited.has_more() {
             self.look_soon(now);
         }
     }
@@ -169,7 +164,7 @@ impl FleetWorker {
         if self.env.has_bug(Bug::AwaitedForEver) {
             return Duration::ZERO;
         }
-        now.held.since(self.awaited_from.max(self.drains.began).after(self.env.part(1) * DRAINS))
+        now.held.since(self.awaited.since().max(self.drains.began).after(self.env.part(1) * DRAINS))
     }
 
     pub(super) fn looked(&mut self, now: Now, result: Result<Answer, StoreError>) {
@@ -178,7 +173,7 @@ impl FleetWorker {
             Ok(Answer::Listed(found)) => found,
             Ok(_) => return,
             Err(error) => {
-                self.look.turns.missed();
+                self.awaited.missed();
                 self.look.watch.again();
                 self.look.closely |= self.look.latest;
                 self.look.next = self.look.next.min(now.held.after(self.env.pause(16, &error)));
@@ -190,7 +185,7 @@ impl FleetWorker {
         if self.look.latest {
             self.look.seen_from = self.look.sent;
         } else if !self.is_no_news(&found) {
-            self.look.turns.missed();
+            self.awaited.missed();
             return self.look_again(now);
         }
         match found.remove(&self.env.board_key).transpose() {

@@ -83,7 +83,7 @@ impl FleetWorker {
 
     /// Who else is to have it.
     pub(super) fn transferee(&self, lease: LeaseId) -> Option<Transferee> {
-        let own = self.own.get(self.units.get(&lease)?)?;
+        let own = self.own.by_lease(lease)?;
         let session = own.transferee.as_ref().filter(|session| **session != self.env.me)?;
         self.peers.get(session).filter(|peer| !peer.about.leaving).map(|peer| transferee_of(session, peer))
     }
@@ -115,9 +115,8 @@ impl FleetWorker {
 
     pub(super) fn forget(&mut self, lease: LeaseId) -> Option<Key> {
         self.claims.ended(lease);
-        let key = self.units.remove(&lease)?;
+        let key = self.own.forget(lease)?;
         self.choices.retain(|choice| choice.lease != lease);
-        self.own.remove(&key);
         self.retries.forget(&key);
         Some(key)
     }
@@ -126,15 +125,14 @@ impl FleetWorker {
     /// it finds here.
     fn await_vacancy(&mut self, lease: LeaseId) {
         if self.holder.is_given_up(lease) {
-            self.lapsing.insert(lease);
+            self.own.lapses(lease);
         }
     }
 
     /// What was withdrawn or could not be ended is vacated after its time. A plan that was made before that left it here.
     pub(super) fn tell_vacated(&mut self, now: Now) {
-        let (before, holder) = (self.lapsing.len(), &self.holder);
-        self.lapsing.retain(|lease| holder.is_given_up(*lease));
-        if self.lapsing.len() < before && !self.env.has_bug(Bug::LapseUntold) {
+        let holder = &self.holder;
+        if self.own.have_lapsed(|lease| holder.is_given_up(lease)) && !self.env.has_bug(Bug::LapseUntold) {
             self.want_advance(now.held);
         }
     }

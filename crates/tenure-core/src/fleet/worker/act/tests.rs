@@ -24,7 +24,7 @@ fn a_plan_is_summed_up_by_what_comes_and_what_goes() {
     plan.extend((8..11).map(|n| (n, Owner::Nobody((*vacant()).into()), Ok(0))));
     let summary = follow(&mut worker, 100, plan);
     assert_eq!((summary.incoming, summary.outgoing), (6, 1));
-    assert_eq!(worker.awaited, BTreeSet::from([unit(5), unit(6)]));
+    assert_eq!(*worker.awaited, BTreeSet::from([unit(5), unit(6)]));
     assert!((8..11).all(|n| worker.own.contains_key(&unit(n))), "it claims what is free");
 }
 
@@ -36,9 +36,9 @@ fn only_what_is_planned_for_this_worker_is_in_doubt() {
             worker.advance = Advance::Idle;
             worker.try_unit(at(secs), unit(0), None);
             worker.try_unit(at(secs), unit(0), None);
-            let lease = *worker.units.first_key_value().unwrap().0;
+            let lease = worker.own.first_key_value().unwrap().1.lease;
             worker.missed(at(secs), lease);
-            assert!(worker.units.is_empty(), "it was claimed once");
+            assert!(worker.own.is_empty() && worker.own.unit_of(lease).is_none(), "it was claimed once");
             worker.doubts.wake_at()
         };
         assert_eq!(misses(&mut worker, 100), Some(at(132).held));

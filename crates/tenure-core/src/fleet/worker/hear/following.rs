@@ -54,7 +54,7 @@ impl FleetWorker {
             found.into_iter().filter_map(|(key, stored)| Some((key, stored.ok()?))).collect();
         self.revise_resting(now, &found);
         self.revise_told(&tasks);
-        let awaited = std::mem::take(&mut self.awaited);
+        let awaited = self.awaited.begin_plan();
         let mut followed = Followed::default();
         for (unit, (shows, task)) in &tasks {
             if let Some(own) = self.own.get(unit) {
@@ -89,9 +89,7 @@ impl FleetWorker {
         self.doubt_hinted(planned);
         self.doubts.keep(planned, |_| true);
         self.doubts.keep_refused(planned);
-        if !self.awaited.is_subset(&awaited) {
-            self.awaited_from = now.held;
-        }
+        self.awaited.end_plan(now, &awaited);
         let incoming = self.awaited.len() + free.len();
         self.plan_claims(now, free);
         self.drain_what_goes(now);

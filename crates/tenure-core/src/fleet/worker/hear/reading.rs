@@ -54,7 +54,7 @@ impl FleetWorker {
     /// that. And those that it claims, as the store may refuse that meanwhile, and those that rest here: somebody may have ended that.
     pub(super) fn units_to_read(&self, part: &Part) -> VecDeque<Key> {
         let claimed: BTreeSet<&Key> =
-            self.claims.under_way().filter_map(|lease| self.units.get(lease)).collect();
+            self.claims.under_way().filter_map(|lease| self.own.unit_of(*lease)).collect();
         let has = |unit: &Key| self.own.contains_key(unit) && !claimed.contains(unit);
         let units = part.tasks.keys().filter_map(|name| self.env.fleet().unit(name).ok());
         let units = units.chain(self.awaited.iter().cloned()).filter(|unit| !has(unit));

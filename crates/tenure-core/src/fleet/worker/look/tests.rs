@@ -6,6 +6,7 @@ use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::{
     alarm, asked, at, has, led, own_board, record, session, session_record, unit, worker,
 };
+use crate::fleet::worker::awaited::AWAITED;
 use crate::fleet::worker::listing::Lister;
 use crate::values::fence::{Nonce, Version};
 use crate::values::record::{Attachment, Record};
@@ -94,7 +95,7 @@ fn a_look_comes_at_its_time_and_not_while_another_is_under_way() {
 fn awaited_units_are_looked_at_in_turn() {
     for (units, turns) in [(10, vec![10, 10]), (64, vec![64, 64]), (100, vec![64, 64, 64])] {
         let mut worker = led(0, true);
-        worker.awaited = (0..units).map(unit).collect();
+        (0..units).map(unit).for_each(|unit| worker.awaited.insert(unit));
         let mut all: Vec<Key> = Vec::new();
         for turn in turns {
             worker.look.under_way = false;
@@ -150,7 +151,7 @@ fn c1_what_does_not_come_for_long_is_looked_for_ever_less_often() {
     let mut worker = led(1, true);
     worker.env.options.push = false;
     worker.awaited.insert(unit(0));
-    worker.awaited_from = at(100).held;
+    worker.awaited.begin(at(100));
     // Eight ttls of 48 s are for drains.
     let paces =
         [484, 484 + 48, 484 + 96, 484 + 320, 484 + 512, 5000].map(|secs| worker.pace(at(secs)).as_millis());
@@ -174,8 +175,8 @@ fn what_drains_is_looked_for_often_for_some_time_and_then_ever_less_often() {
 #[test]
 fn l2_all_that_were_written_after_long_drains_are_seen_in_the_next_looks() {
     let mut worker = led(1, true);
-    worker.awaited = (0..200).map(unit).collect();
-    worker.awaited_from = at(0).held;
+    (0..200).map(unit).for_each(|unit| worker.awaited.insert(unit));
+    worker.awaited.begin(at(0));
     worker.look.next = at(900).held;
     for n in 50..200 {
         worker.hint(at(500), &Hint::Key(unit(n)));
@@ -189,7 +190,7 @@ fn l2_all_that_were_written_after_long_drains_are_seen_in_the_next_looks() {
         let Op::ReadMany(keys, Freshness::Latest) = asked(&mut worker).remove(0).op else {
             panic!("it looks")
         };
-        assert!(keys.len() <= turns::AWAITED + 2, "{}", keys.len());
+        assert!(keys.len() <= AWAITED + 2, "{}", keys.len());
         assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), keys.len(), "each once");
         // The second one fails, and shows nothing.
         if turn == 1 {
@@ -212,14 +213,13 @@ fn hints_about_what_has_been_awaited_for_long_bring_looks_and_not_many() {
         [(500, Hint::Any, false), (500, Hint::Key(unit(1)), false), (100, Hint::Key(unit(1)), true)]
     {
         let mut worker = led(1, true);
-        worker.awaited.extend([unit(0), unit(1)]);
+        [0, 1].map(unit).into_iter().for_each(|unit| worker.awaited.insert(unit));
         (worker.look.sent, worker.look.next) = (at(secs).held, at(900).held);
         worker.hint(Now { held: at(secs).held.after(Duration::from_millis(100)), ..at(secs) }, &hint);
         let next = if claims { at(900).held } else { at(secs).held.after(worker.env.part(32)) };
         assert_eq!((worker.own.contains_key(&unit(1)), worker.look.next), (claims, next), "{hint:?}");
         if let (false, Hint::Key(key)) = (claims, hint) {
-            let awaited = worker.awaited.clone();
-            assert_eq!(worker.look.turns.next(&awaited).first(), Some(&key));
+            assert_eq!(worker.awaited.next_look().first(), Some(&key));
         }
     }
 }
@@ -291,7 +291,7 @@ fn a_board_is_alarming_from_when_on_it_first_showed_the_alarm_until_it_shows_non
 #[test]
 fn what_is_awaited_is_claimed_when_a_look_shows_that_its_owner_is_gone() {
     let mut worker = led(1, true);
-    worker.awaited = [unit(0), unit(1)].into();
+    [0, 1].map(unit).into_iter().for_each(|unit| worker.awaited.insert(unit));
     looks_at(&mut worker);
     let attachment = |fence| Some(Some(Attachment { session: session(1), fence: Fence(fence) }));
     let spec = UnitSpec::default();
@@ -299,7 +299,7 @@ fn what_is_awaited_is_claimed_when_a_look_shows_that_its_owner_is_gone() {
     let watched = (session(1), session_record(1, 7, 1));
     let units = [(unit(0), record(attachment(7), &spec)), (unit(1), record(attachment(6), &spec))];
     worker.looked(at(101), listed([board, watched].into_iter().chain(units).collect()));
-    assert_eq!(worker.awaited, [unit(0)].into());
+    assert_eq!(*worker.awaited, [unit(0)].into());
     assert!(worker.own.contains_key(&unit(1)));
 }
 

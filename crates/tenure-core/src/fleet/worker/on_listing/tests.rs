@@ -183,7 +183,7 @@ fn what_comes_to_be_awaited_is_looked_for_often_from_then_on() {
     let mut from = |secs, units: &[(Key, Stored)]| {
         worker.lister.hasten(at(0).held);
         lists(&mut worker, secs, &[lives(1, 1)], units);
-        worker.awaited_from
+        worker.awaited.since()
     };
     assert_eq!(from(2, &[has(0)]), at(2).held);
     assert_eq!(from(5, &[has(0)]), at(2).held);
@@ -211,7 +211,7 @@ fn what_a_unit_is_attached_to_says_who_has_it() {
     worker.lister.hasten(at(0).held);
     let summary = lists(&mut worker, 10, &workers, &units);
     assert_eq!((summary.workers, summary.units, summary.planned), (3, 5, 5), "a pin holds");
-    assert_eq!(worker.awaited, [unit(1)].into());
+    assert_eq!(*worker.awaited, [unit(1)].into());
     let claimed: Vec<&Key> = worker.own.keys().collect();
     assert_eq!(claimed, [&unit(0), &unit(2), &unit(3)]);
     let asks = worker.io.in_flight.values().filter(|flight| matches!(flight, InFlight::Missing(..))).count();

@@ -67,7 +67,7 @@ fn who_has_not_seen_it_renew_goes_on_looking() {
 #[test]
 fn who_waits_for_something_goes_on_looking() {
     let reasons: [&dyn Fn(&mut FleetWorker); 8] = [
-        &|worker| worker.awaited.extend([unit(0)]),
+        &|worker| worker.awaited.insert(unit(0)),
         &|worker| {
             has(worker, 0, Stage::Held, Some(1));
         },
