@@ -45,7 +45,6 @@ mod retry;
 mod watch;
 
 use super::talk::{FleetCommand, FleetNotice, Options, Reason};
-use crate::backoff::refusal::LastingRefusal;
 use crate::holder::command::Command;
 use crate::holder::ctx::call_timeout;
 use crate::holder::notice::Notice;
@@ -57,7 +56,7 @@ use crate::values::fence::{Fence, Nonces};
 use crate::values::key::Key;
 use crate::values::record::Ask;
 use crate::values::time::{Now, Tick};
-use advance::Advance;
+use advance::BoardAdvance;
 use awaited::Awaited;
 use burial::Burials;
 use choice::Choice;
@@ -68,7 +67,6 @@ use env::FleetEnv;
 use hear::Hearing;
 use io::{InFlight, Io, OWN};
 use known_board::KnownBoard;
-use lead::Lead;
 use letters::Letters;
 use lifecycle::Lifecycle;
 use listed::Peer;
@@ -94,11 +92,8 @@ pub struct FleetWorker {
     life: Lifecycle,
     board: KnownBoard,
     look: Look,
-    advance: Advance,
-    /// The store does not let this worker raise the board.
-    advance_refused: Option<LastingRefusal>,
+    advance: BoardAdvance,
     lister: Lister,
-    lead: Lead,
     planner: PlannerRole,
     hearing: Hearing,
     peers: BTreeMap<Key, Peer>,
@@ -199,10 +194,8 @@ impl FleetWorker {
             life: Lifecycle::default(),
             board: KnownBoard::default(),
             look: Look::default(),
-            advance: Advance::Idle,
-            advance_refused: None,
+            advance: BoardAdvance::default(),
             lister: Lister::default(),
-            lead: Lead::default(),
             planner: PlannerRole::default(),
             hearing: Hearing::default(),
             peers: BTreeMap::new(),
@@ -335,7 +328,7 @@ impl FleetWorker {
     fn wake_at(&self, now: Now) -> Option<Tick> {
         let own = if self.life.joined && !self.life.stopping {
             let restart = self.life.session.is_none().then_some(self.life.restart_at);
-            let parts = [self.look.wake_at(), self.advance_wake_at(), self.listing_wake_at()];
+            let parts = [self.look.wake_at(), self.advance.wake_at(), self.listing_wake_at()];
             let [look, advance, listing] = parts;
             let doubts = self.doubts.wake_at().into_iter().chain(self.burials.wake_at());
             let doubts = doubts.chain(self.retries_wake_at(now)).chain(self.letters.wake_at()).min();

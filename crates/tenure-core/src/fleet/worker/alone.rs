@@ -200,7 +200,7 @@ pub(in crate::fleet) fn led(others: usize, plans: bool) -> FleetWorker {
     worker.peers = self::worker(others).peers;
     let other = Attachment { session: session(1), fence: Fence(7) };
     worker.board.see(Some(board_by(7, 1, &if plans { myself() } else { other })));
-    worker.advance = super::advance::Advance::Idle;
+    worker.advance.end();
     worker.lister = Lister::rested(Fence(7), Tick(0), Tick::NEVER);
     worker.look.next = at(900).held;
     worker.look.under_way = false;

@@ -36,7 +36,7 @@ impl FleetWorker {
     /// What was refused to this worker's last session may not be to its new one.
     pub(super) fn forget_refusals(&mut self) {
         self.burials.forget_refusals();
-        self.advance_refused = None;
+        self.advance.forget_refusal();
     }
 
     /// Its session can't be begun now, and is tried again. Nothing else would tell users why this worker takes no part.

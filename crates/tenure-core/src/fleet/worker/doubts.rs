@@ -165,20 +165,20 @@ mod tests {
     //! got or is planned for others; one that the store refuses is tried ever more seldom, and always; all are told ever more seldom of
     //! what stays where it is not planned.
     use super::*;
-    use crate::fleet::worker::advance::Advance;
     use crate::fleet::worker::alone::*;
     use crate::values::error::StoreError;
 
     /// Claims a unit that somebody else has. Whether it waits for that, when it lists again, and when all do.
     fn misses(worker: &mut FleetWorker, secs: u64) -> (bool, Option<u64>, Option<u64>) {
-        (worker.advance, worker.doubts.list_at) = (Advance::Idle, None);
+        worker.advance.end();
+        worker.doubts.list_at = None;
         worker.try_unit(at(secs), unit(0), None);
         let lease = worker.own[&unit(0)].lease;
         let before = worker.doubts.tells_at();
         worker.missed(at(secs), lease);
         let waits = worker.awaited.remove(&unit(0));
         let since = |tick: Option<Tick>| tick.map(|tick| tick.since(at(secs).held).as_secs());
-        assert_eq!(worker.advance, Advance::Idle, "what is had by then is told to nobody");
+        assert!(worker.advance.is_idle(), "what is had by then is told to nobody");
         let tells = worker.doubts.tells_at().filter(|at| Some(*at) != before);
         (waits, since(worker.doubts.list_at), since(tells))
     }
@@ -212,9 +212,9 @@ mod tests {
         let mut worker = worker(0);
         misses(&mut worker, 100);
         worker.wake_doubts(at(131));
-        assert_eq!(worker.advance, Advance::Idle);
+        assert!(worker.advance.is_idle());
         worker.wake_doubts(at(132));
-        assert_eq!((worker.advance.wake_at(), worker.doubts.wake_at()), (Some(at(132).held), None));
+        assert_eq!((worker.advance.wanted_at(), worker.doubts.wake_at()), (Some(at(132).held), None));
         let others = |worker: &mut FleetWorker, at_rest| worker.doubts.keep(|_| false, |_| at_rest);
         for was_got in [true, false] {
             others(&mut worker, true);
@@ -225,14 +225,14 @@ mod tests {
                 others(&mut worker, true);
             }
             worker.wake_doubts(at(2000));
-            assert_eq!(worker.advance, Advance::Idle);
+            assert!(worker.advance.is_idle());
         }
         misses(&mut worker, 3000);
         others(&mut worker, false);
         worker.wake_doubts(at(3031));
-        assert_eq!(worker.advance, Advance::Idle, "whoever is to have it now may know");
+        assert!(worker.advance.is_idle(), "whoever is to have it now may know");
         worker.wake_doubts(at(3032));
-        assert_eq!((worker.advance.wake_at(), worker.doubts.wake_at()), (Some(at(3032).held), None));
+        assert_eq!((worker.advance.wanted_at(), worker.doubts.wake_at()), (Some(at(3032).held), None));
     }
 
     /// Claims a unit, which the store refuses. When it lists again, in seconds.

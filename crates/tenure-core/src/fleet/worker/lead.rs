@@ -1,7 +1,6 @@
 //! The planner's role: it belongs to the worker that the board names. A worker that sees no planner takes the role. Workers that watch
 //! the others end the sessions of silent ones.
 
-use super::advance::Advance;
 use super::{FleetWorker, InFlight};
 use crate::bugs::Bug;
 use crate::fleet::board::ToldPlan;
@@ -18,13 +17,6 @@ use std::time::Duration;
 
 /// About so many workers at the most do at once what one of them has to do.
 const MOST_AT_ONCE: u64 = 40;
-
-/// Who plans, as far as this worker knows.
-#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Lead {
-    /// The board is to be raised for no other reason than that nobody plans.
-    pub(super) only_fills: bool,
-}
 
 impl FleetWorker {
     /// Whether this worker is to take the planner's place.
@@ -72,14 +64,9 @@ impl FleetWorker {
         let fills =
             self.is_vacant(self.board.planner()) && self.session_fence().is_some() && self.life.joined;
         let fills = fills && self.planner.may_plan(now, &self.env);
-        if !fills
-            || self.is_stopping()
-            || self.advance != Advance::Idle
-            || self.env.has_bug(Bug::StandsByForEver)
-        {
+        if !fills || self.is_stopping() || !self.advance.is_idle() || self.env.has_bug(Bug::StandsByForEver) {
             return;
         }
-        self.lead.only_fills = true;
         // Whoever stands by has watched the others. Whoever leaves plans only if nobody else does.
         let later = match () {
             () if self.life.leaving || self.planner.has_failed() || !self.is_early() => {
@@ -88,7 +75,7 @@ impl FleetWorker {
             () if !self.board.has_standbys() || self.is_standby() => Duration::ZERO,
             () => self.env.part(16),
         };
-        self.advance = Advance::At(now.held.after(later));
+        self.advance.fill(now.held.after(later));
     }
 
     /// In a large fleet some are sooner than others, so that not all of them write at once.

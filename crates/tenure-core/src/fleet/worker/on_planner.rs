@@ -72,7 +72,7 @@ impl FleetWorker {
         let plan = match self.planner.board_answered(now, &self.env, write, result) {
             MarkOutcome::Stands(board, plan) => {
                 // It can be written.
-                self.advance_refused = None;
+                self.advance.forget_refusal();
                 self.saw_board(now, Some(*board));
                 plan
             }

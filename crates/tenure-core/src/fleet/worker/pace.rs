@@ -91,7 +91,7 @@ mod tests {
             worker.want_advance(at(100).held);
             worker.wake_advance(at(100));
             worker.advanced(at(101), away());
-            assert!(worker.advance_wake_at() <= Some(at(106).held), "{secs}");
+            assert!(worker.advance.wake_at() <= Some(at(106).held), "{secs}");
             worker.looked(at(101), away());
             assert!(worker.look.next <= at(106).held, "{secs}");
             assert_eq!(worker.env.pause(16, &denied), worker.env.part(16), "what may last is no more often");
@@ -111,7 +111,7 @@ mod tests {
             worker.want_advance(at(100).held);
             let won = Answer::Write(Outcome::Won { version: Version(2), fence: Fence(8) });
             worker.advanced(at(100), Ok(won));
-            let raises = worker.advance_wake_at().unwrap().since(at(100).held);
+            let raises = worker.advance.wake_at().unwrap().since(at(100).held);
             assert_eq!(raises.as_millis(), least, "{secs}");
         }
     }

@@ -3,7 +3,6 @@
 //! and each of them goes on until it has seen the planner renew.
 
 use super::FleetWorker;
-use super::advance::Advance;
 use super::own::Stage;
 use crate::bugs::Bug;
 use crate::fleet::digest::mix;
@@ -46,10 +45,8 @@ impl FleetWorker {
             || now.held < self.look.wary_until
             || !self.look.overdue.is_empty();
         let moves = self.own.values().any(|own| own.stage != Stage::Held || own.goes.is_some());
-        let waits = !self.awaited.is_empty()
-            || self.drains.is_due
-            || self.advance != Advance::Idle
-            || self.life.leaving;
+        let waits =
+            !self.awaited.is_empty() || self.drains.is_due || !self.advance.is_idle() || self.life.leaving;
         let doubts = self.doubts.wake_at().or(self.burials.wake_at()).or(self.doubts.list_at).is_some();
         self.is_watcher() || !is_told || deaf || alarmed || moves || waits || doubts
     }

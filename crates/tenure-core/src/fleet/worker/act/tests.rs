@@ -1,7 +1,6 @@
 //! Plan: what a plan comes to for one worker: what it counts, whom it tells, what it waits for, why a unit has to go; what it makes of a unit
 //! that it has got, or that is gone.
 use super::*;
-use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
 use crate::values::record::Attachment;
 
@@ -33,7 +32,7 @@ fn only_what_is_planned_for_this_worker_is_in_doubt() {
     for (target, span) in [(Ok(0), 64), (Ok(1), 32), (Err(Uncovered::NoRoom), 32)] {
         let mut worker = worker(1);
         let misses = |worker: &mut FleetWorker, secs| {
-            worker.advance = Advance::Idle;
+            worker.advance.end();
             worker.try_unit(at(secs), unit(0), None);
             worker.try_unit(at(secs), unit(0), None);
             let lease = worker.own.first_key_value().unwrap().1.lease;

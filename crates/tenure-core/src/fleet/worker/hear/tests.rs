@@ -8,7 +8,6 @@ use crate::fleet::part::{Shows, Task};
 use crate::fleet::plan::Uncovered;
 use crate::fleet::talk::{FleetNotice, Reason};
 use crate::fleet::unit::{Status, UnitSpec};
-use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
 use crate::fleet::worker::own::Stage;
 use crate::values::fence::{Nonce, Version};
@@ -163,8 +162,8 @@ fn a_part_counts_only_from_who_plans_now_and_for_this_session() {
         hears(&mut worker, &part, &[(unit(0), shows(3, None))]);
         assert_eq!(worker.own.contains_key(&unit(0)), counts, "{part:?}");
         assert!(worker.awaited.is_empty(), "an earlier plan's");
-        let tells = if counts { Advance::Idle } else { Advance::At(at(109).held) };
-        assert_eq!(worker.advance, tells, "it was to have one");
+        let tells = (!counts).then(|| at(109).held);
+        assert_eq!(worker.advance.wanted_at(), tells, "it was to have one");
     }
 }
 
@@ -189,7 +188,7 @@ fn what_it_is_to_have_is_claimed_or_awaited_unless_its_record_shows_something_el
         hears(&mut worker, &part(vec![(0, 3, task)]), &[(unit(0), stored)]);
         let found = (worker.own.contains_key(&unit(0)), worker.awaited.contains(&unit(0)));
         assert_eq!(found, (claims, waits), "{says}");
-        assert_eq!(worker.advance != Advance::Idle, overtaken, "{says}");
+        assert_eq!(!worker.advance.is_idle(), overtaken, "{says}");
     }
     // It came before, or is only to be passed on.
     for (task, to) in [(None, 0), (Some(Task::Pass(holder(2))), 2)] {
@@ -215,7 +214,7 @@ fn what_it_is_to_have_is_claimed_or_awaited_unless_its_record_shows_something_el
         let mut stored = shows(4, None);
         stored.record.metadata = spec.compose(Metadata::new()).unwrap();
         hears(&mut worker, &part(vec![(0, 3, Task::Take)]), &[(unit(0), stored)]);
-        assert_eq!((worker.own.is_empty(), worker.advance != Advance::Idle), (!claims, !claims), "{spec:?}");
+        assert_eq!((worker.own.is_empty(), !worker.advance.is_idle()), (!claims, !claims), "{spec:?}");
     }
     let mut worker = led(2, false);
     let done = UnitSpec { status: Status::Done, ..UnitSpec::default() };

@@ -2,7 +2,6 @@
 //! written again; what there is to tell while one is being written is told by another; one about a part waits for a store that fails and for
 //! room in the mailbox.
 use super::*;
-use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
 use crate::op::Request;
 
@@ -31,12 +30,12 @@ fn a_letter_is_written_into_the_session_as_it_stands_or_all_are_told() {
             _ => false,
         };
         assert_eq!(asked(&mut worker).iter().any(has_letter), writes, "{found:?}");
-        assert_eq!(worker.advance == Advance::Idle, writes, "{found:?}");
+        assert_eq!(worker.advance.is_idle(), writes, "{found:?}");
         for _ in 0..=ATTEMPTS {
             let lost = found.clone().map(Box::new).map(|stored| *stored);
             worker.lettered(at(100), session(1), unit(0), Ok(Answer::Write(Outcome::Lost(lost))));
         }
-        assert!(!worker.letters.are_owed() && worker.advance != Advance::Idle, "{found:?}");
+        assert!(!worker.letters.are_owed() && !worker.advance.is_idle(), "{found:?}");
     }
 }
 
@@ -70,7 +69,7 @@ fn a_letter_that_stands_there_unread_is_not_written_again() {
     stored.record.tenure.as_mut().unwrap().post(Letter::new(part.clone(), Ask::Take));
     worker.lettered(at(100), session(1), part, Ok(Answer::Read(Some(stored))));
     assert_eq!((counts(&asked(&mut worker)), worker.letters.are_owed()), ((0, 0), false));
-    assert_eq!(worker.advance, Advance::Idle);
+    assert!(worker.advance.is_idle());
 }
 
 #[test]

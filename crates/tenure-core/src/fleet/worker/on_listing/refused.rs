@@ -35,7 +35,7 @@ fn resigns(worker: &mut FleetWorker, from: u64) -> u64 {
     worker.marked(at(from + 48), write, Ok(won));
     worker.life.joined = false;
     assert!(!worker.is_planner() && worker.board.planner().is_none());
-    assert_eq!(worker.advance.wake_at(), None, "others are to take that place");
+    assert_eq!(worker.advance.wanted_at(), None, "others are to take that place");
     let waits = (0..10_000).find(|secs| worker.planner.may_plan(at(from + 48 + secs), &worker.env)).unwrap();
     worker.saw_board(at(from + 48), Some(board_by(8, u128::from(from) + 1, &myself())));
     assert!(worker.is_planner());
@@ -98,13 +98,13 @@ fn whoever_could_not_plan_takes_that_role_later_than_others_and_not_for_what_els
     let vacant = Some(board(8, 8));
     worker.life.joined = true;
     worker.saw_board(at(104), vacant.clone());
-    assert_eq!(worker.advance.wake_at(), None);
+    assert_eq!(worker.advance.wanted_at(), None);
     worker.want_advance(at(104).held);
     worker.wake_advance(at(104));
     assert_eq!(board::planner(&board_write(&mut worker).unwrap().record), None);
-    worker.advance = super::super::advance::Advance::Idle;
+    worker.advance.end();
     worker.saw_board(at(150), vacant);
-    assert_eq!(worker.advance.wake_at(), Some(at(158).held));
+    assert_eq!(worker.advance.wanted_at(), Some(at(158).held));
 }
 
 /// The worker 0 does not plan, and what it did for a unit ends. Who has the unit by what it writes once the store has refused to list the

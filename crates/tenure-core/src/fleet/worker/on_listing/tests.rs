@@ -5,7 +5,6 @@ use crate::fleet::layout::other_layout;
 use crate::fleet::plan::Cause;
 use crate::fleet::talk::{FleetNotice, RequestId};
 use crate::fleet::unit::UnitSpec;
-use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
 use crate::fleet::worker::choice::EndedUnit;
 use crate::fleet::worker::listing::Lister;
@@ -20,7 +19,8 @@ use crate::values::record::{Attachment, Record};
 fn rested() -> FleetWorker {
     let mut worker = led(0, true);
     worker.lister = Lister::rested(Fence(7), at(50).held, at(9000).held);
-    (worker.advance, worker.doubts.list_at) = (Advance::Idle, None);
+    worker.advance.end();
+    worker.doubts.list_at = None;
     worker.io.in_flight.clear();
     worker
 }

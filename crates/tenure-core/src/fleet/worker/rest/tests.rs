@@ -76,7 +76,7 @@ fn who_waits_for_something_goes_on_looking() {
         },
         &|worker| worker.board.reads(false),
         &|worker| worker.look.overdue.extend([session(1)]),
-        &|worker| worker.advance = Advance::At(at(200).held),
+        &|worker| worker.advance.want(at(200).held),
         &|worker| worker.life.leaving = true,
         &|worker| worker.doubts.list_at = Some(at(200).held),
     ];

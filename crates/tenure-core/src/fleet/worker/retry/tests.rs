@@ -3,7 +3,6 @@
 //! gets it goes by what its record says, for no longer than the longest rest; the last one that leaves writes the count, too. A unit whose body may go on
 //! rests under no tenure.
 use super::*;
-use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
 use crate::fleet::{About, FleetCommand, RequestId};
 use crate::op::{Event, Machine};
@@ -69,15 +68,15 @@ fn one_is_told_by_a_letter_and_who_hears_none_as_all_are() {
         // Its lease is none that the holder knows, so what became of it is told at once.
         let (mut worker, _) = declined(2, letters);
         assert_eq!(worker.own.len(), 0);
-        assert_eq!(worker.advance, Advance::At(at(100).held), "it was not passed on");
-        worker.advance = Advance::Idle;
+        assert_eq!(worker.advance.wanted_at(), Some(at(100).held), "it was not passed on");
+        worker.advance.end();
         let lease = has(&mut worker, 0, Stage::Going, Some(1));
         worker.own.get_mut(&unit(0)).unwrap().chosen = true;
         if letters {
             worker.retries.passed.insert(unit(0), session(1));
         }
         worker.released(at(100), lease, true);
-        assert_eq!(worker.advance, if letters { Advance::Idle } else { Advance::At(at(100).held) });
+        assert_eq!(worker.advance.wanted_at(), (!letters).then(|| at(100).held));
         assert_eq!(worker.letters.are_owed(), letters);
     }
 }

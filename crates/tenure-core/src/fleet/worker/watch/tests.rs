@@ -4,7 +4,6 @@
 //! and at all as often as the planner does while the planner is silent, or too many do not tell, or the fleet is small.
 use super::*;
 use crate::fleet::board::{self, ToldPlan};
-use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
 use crate::values::fence::{Nonce, Version};
 use crate::values::time::Wall;
@@ -82,7 +81,7 @@ fn a_small_fleet_is_watched_one_by_one_and_a_large_one_by_pages() {
         assert_eq!(looks(&mut worker, 100).len(), alone, "{others}");
         assert_eq!(worker.look.under_way, pages > 0);
         assert_eq!(reads_pages(&mut worker, 100, |n| n <= others, 1), pages);
-        assert!(!worker.look.under_way && worker.advance == Advance::Idle && worker.look.overdue.is_empty());
+        assert!(!worker.look.under_way && worker.advance.is_idle() && worker.look.overdue.is_empty());
         assert_eq!(worker.look.wake_at(), Some(at(116).held));
         assert_eq!(looks(&mut worker, 110), [worker.env.board_key.clone()], "it is not yet time");
         assert!(!worker.look.under_way);
@@ -95,7 +94,7 @@ fn l1_whoever_is_gone_or_overdue_is_noticed_on_each_page() {
         let mut worker = planner(40);
         looks(&mut worker, 100);
         reads_pages(&mut worker, 100, |n| n <= 40 && n != who, 1);
-        assert_eq!(worker.advance.wake_at(), Some(at(100).held), "{who} has stopped");
+        assert_eq!(worker.advance.wanted_at(), Some(at(100).held), "{who} has stopped");
         assert!(!worker.peers.contains_key(&session(who)));
         let mut worker = planner(40);
         for (secs, silent) in [(100, 1), (116, 1), (132, 1)] {
@@ -129,7 +128,7 @@ fn where_a_page_is_refused_all_are_read_one_by_one_at_once_and_later_by_pages() 
         assert_eq!(looks(&mut worker, 104).len(), shown);
         assert_eq!(worker.look.under_way, shown == 1);
         assert_eq!(reads_pages(&mut worker, 104, |n| n <= 40, 1), if shown == 1 { 4 } else { 0 });
-        assert!(!worker.look.under_way && worker.advance == Advance::Idle);
+        assert!(!worker.look.under_way && worker.advance.is_idle());
         assert_eq!(looks(&mut worker, 120).len(), 1);
         assert!(worker.look.under_way);
     }
@@ -151,7 +150,7 @@ fn who_has_left_or_come_again_since_the_look_began_is_left_alone() {
     worker.peers.remove(&session(1));
     worker.peers.get_mut(&session(25)).unwrap().fence = Fence(8);
     reads_pages(&mut worker, 100, |n| n <= 40 && n != 1 && n != 25, 1);
-    assert_eq!(worker.advance, Advance::Idle);
+    assert!(worker.advance.is_idle());
 }
 
 #[test]
@@ -223,7 +222,7 @@ fn c1_who_stands_by_in_a_large_fleet_looks_at_all_others_seldom_where_records_te
     let looks: Vec<u64> =
         (0..50).map(|n| 100 + 16 * n).filter(|t| stands_by(&mut worker, *t, *t, &[]).1 > 0).collect();
     assert_eq!(looks, [100, 100 + 16 * 24, 100 + 16 * 48]);
-    assert!(worker.advance == Advance::Idle && worker.look.overdue.is_empty());
+    assert!(worker.advance.is_idle() && worker.look.overdue.is_empty());
 }
 
 #[test]
