@@ -1,9 +1,24 @@
 //! One process in a fleet: its units, its knowledge of the other workers, and its actions.
 //!
-//! Each part is a child of this module, with what it keeps in the worker and the steps that it takes there.
-//! `look` has the board, `listing` and `planner` the planner's reads and writes after the board has changed. `hear` is how other
-//! workers learn of that, and `act` does what the plan says for this worker's own units: `drain` ends what is done for those that have to go, and
-//! `release` gives them up.
+//! A worker is *joined* once it is told to take part, *up* while its session is, *leaving* once it gives away what it has, and *stopping* at the end.
+//! Meanwhile it looks at the board in each interval, and is one of three: the *planner*, a *standby*, or a *member* (`fleet::planning::Role`). The planner
+//! lists all after each change, makes a plan, and tells the others their parts. The others hear theirs. Each acts on its own part: it claims what is free,
+//! awaits what others still have, and drains and passes on what has to go.
+//!
+//! Some parts own their state. Each gets its inputs with [`FleetEnv`] and answers with what is to be done; none knows the worker or another part's state.
+//!
+//! | part | what it keeps |
+//! |---|---|
+//! | `known_board` | the board as it was seen last, who plans by it, and the alarm |
+//! | `planner` | what was told of which plan; `on_planner` does what it asks for |
+//! | `listing::lister` | when to list, and what was listed so far; `on_listing` makes the plan of that |
+//! | `advance` | whether the board is to be raised |
+//! | `letters`, `burial` | letters under way, and dead sessions that are to be ended; `connect` does what they ask for |
+//! | `own`, `claims`, `awaited` | units that this worker has, claims next, and waits for |
+//! | `profile` | what the session's record says of this worker |
+//!
+//! The other files are steps of the worker itself, beside a little state of their own. `look` and `watch` see the board and sessions, and `lead` says what
+//! follows. `hear` reads this worker's part of a plan, and `act` follows it: `drain` ends what is done for units that have to go, and `release` gives them up.
 
 mod act;
 mod advance;

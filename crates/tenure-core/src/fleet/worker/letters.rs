@@ -139,7 +139,7 @@ impl Letters {
 
     fn written(&mut self, letter: (Key, Key)) -> Option<LetterStep> {
         let again = self.under_way.remove(&letter).is_some_and(|attempts| attempts.again);
-        again.then(|| LetterStep::Again(letter.0, letter.1))
+        again.then_some(LetterStep::Again(letter.0, letter.1))
     }
 }
 
