@@ -5,7 +5,7 @@ mod page;
 mod plan;
 
 pub(super) use self::lister::{FailedPage, ListNeeds, Lister};
-pub(super) use self::page::{ListedPage, Sighting};
+pub(super) use self::page::{ListedPage, SessionSighting};
 use super::listed::{Owner, Peer, Unit};
 use crate::fleet::plan::Uncovered;
 use crate::fleet::sorted::Sorted;

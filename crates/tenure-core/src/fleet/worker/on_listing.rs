@@ -1,7 +1,7 @@
 //! What a worker does with what it lists: it follows the plan that is made of it, and tells the others of that if it plans for all.
 
 use super::listed::{Owner, Peer, Unit};
-use super::listing::{FailedPage, ListNeeds, ListedPage, Listing, Purpose, Sighting};
+use super::listing::{FailedPage, ListNeeds, ListedPage, Listing, Purpose, SessionSighting};
 use super::{FleetWorker, InFlight};
 use crate::bugs::Bug;
 use crate::fleet::plan::Uncovered;
@@ -69,11 +69,11 @@ impl FleetWorker {
         }
     }
 
-    fn sighting(&mut self, now: Now, listed: &Listed) -> Option<Sighting> {
+    fn sighting(&mut self, now: Now, listed: &Listed) -> Option<SessionSighting> {
         let stored = listed.stored.as_ref().ok()?;
         let tenure = stored.record.tenure.as_ref()?;
         let verdict = self.holder.judge(now, &listed.key, stored, tenure);
-        Some(Sighting { verdict, attested: self.is_attested(now, stored, tenure) })
+        Some(SessionSighting { verdict, attested: self.is_attested(now, stored, tenure) })
     }
 
     fn page_failed(&mut self, now: Now, error: StoreError) {

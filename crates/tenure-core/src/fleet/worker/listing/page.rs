@@ -20,14 +20,14 @@ use crate::values::time::Now;
 
 /// What a session's record says of its worker's life, by whoever watches that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::fleet::worker) struct Sighting {
+pub(in crate::fleet::worker) struct SessionSighting {
     pub(in crate::fleet::worker) verdict: HolderVerdict,
     /// It tells at first sight how long the worker has been silent.
     pub(in crate::fleet::worker) attested: bool,
 }
 
 /// The records of a page; those of sessions that have a tenure, with what that says.
-pub(in crate::fleet::worker) type ListedPage = Vec<(Listed, Option<Sighting>)>;
+pub(in crate::fleet::worker) type ListedPage = Vec<(Listed, Option<SessionSighting>)>;
 
 impl ListingSection {
     /// What is listed after it.
@@ -48,7 +48,7 @@ impl Listing {
         &mut self,
         now: Now,
         env: &FleetEnv,
-        (Listed { key, stored }, sighting): (Listed, Option<Sighting>),
+        (Listed { key, stored }, sighting): (Listed, Option<SessionSighting>),
     ) -> Option<StoreError> {
         match (self.section, stored) {
             (ListingSection::Workers, Ok(stored)) => return self.add_peer(now, env, key, stored, sighting),
@@ -78,7 +78,7 @@ impl Listing {
         env: &FleetEnv,
         key: Key,
         stored: Stored,
-        sighting: Option<Sighting>,
+        sighting: Option<SessionSighting>,
     ) -> Option<StoreError> {
         let (Some(tenure), Some(sighting)) = (&stored.record.tenure, sighting) else {
             self.ended.insert(key);
