@@ -12,7 +12,7 @@
 //! | `known_board` | the board as it was seen last, who plans by it, and the alarm |
 //! | `planner` | what was told of which plan; `on_planner` does what it asks for |
 //! | `listing::lister` | when to list, and what was listed so far; `on_listing` makes the plan of that |
-//! | `advance` | whether the board is to be raised |
+//! | `advance` | whether the board is to be raised; `on_board` raises it |
 //! | `letters`, `burial` | letters under way, and dead sessions that are to be ended; `connect` does what they ask for |
 //! | `own`, `claims`, `awaited` | units that this worker has, claims next, and waits for |
 //! | `profile` | what the session's record says of this worker |
@@ -47,6 +47,7 @@ mod listed;
 mod listing;
 mod look;
 mod missing;
+mod on_board;
 mod on_listing;
 mod on_planner;
 mod own;
@@ -62,6 +63,7 @@ mod watch;
 use super::talk::{FleetCommand, FleetNotice, Options, Reason};
 use crate::holder::command::Command;
 use crate::holder::ctx::call_timeout;
+use crate::holder::lease_id::LeaseId;
 use crate::holder::notice::Notice;
 use crate::holder::{Holder, Identity};
 use crate::op::{Event, Machine, Op, Step};
@@ -87,7 +89,7 @@ use lifecycle::Lifecycle;
 use listed::Peer;
 use listing::Lister;
 use look::Look;
-use own::{OwnUnits, Stage};
+use own::{Own, OwnUnits, Stage};
 use pace::Pace;
 use planner::PlannerRole;
 use profile::Profile;
@@ -247,6 +249,10 @@ impl FleetWorker {
 
     fn send(&mut self, flight: InFlight, op: Op) {
         self.io.send(flight, op, call_timeout(self.env.ttl));
+    }
+
+    fn own_of(&mut self, lease: LeaseId) -> Option<(Key, &mut Own)> {
+        self.own.by_lease_mut(lease)
     }
 
     /// Lets the holder take a step, and does what its notices ask for.

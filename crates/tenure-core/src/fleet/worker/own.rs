@@ -1,6 +1,5 @@
 //! A unit that this worker has, claims, or is giving up.
 
-use super::FleetWorker;
 use super::asked::Asked;
 use crate::fleet::digest::Digest;
 use crate::fleet::talk::{Reason, Taken};
@@ -196,12 +195,6 @@ impl OwnUnits {
         };
         self.counted = Some(digest);
         digest
-    }
-}
-
-impl FleetWorker {
-    pub(super) fn own_of(&mut self, lease: LeaseId) -> Option<(Key, &mut Own)> {
-        self.own.by_lease_mut(lease)
     }
 }
 
