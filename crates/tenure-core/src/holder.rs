@@ -25,7 +25,7 @@ pub(crate) mod table;
 mod turns;
 pub(crate) mod update;
 
-use crate::bugs::{Bug, Bugs};
+use crate::bugs::Bug;
 use crate::holder::acquisition::Wakeup;
 use crate::holder::audit::Audit;
 use crate::holder::command::Command;
@@ -179,16 +179,8 @@ impl Holder {
         self.session.attachment().map(|attachment| attachment.fence)
     }
 
-    pub(crate) fn id(&self) -> &HolderId {
-        &self.env.identity.holder
-    }
-
     pub(crate) fn rules(&self) -> &Rules {
         &self.env.rules
-    }
-
-    pub(crate) fn bugs(&self) -> Bugs {
-        self.env.rules.bugs
     }
 
     /// Runs `f` for one part of a lease with everything that parts may use. The lease must be taken out of the table before.

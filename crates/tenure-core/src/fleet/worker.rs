@@ -1,26 +1,44 @@
 //! One process in a fleet: its units, its knowledge of the other workers, and its actions.
 //!
-//! Each part is a child of this module, with what it keeps in the worker and the steps that it takes there.
-//! `look` has the board and the planner, `listing` and `tell` the planner's reads and writes after the board has changed. `hear` is how other
-//! workers learn of that, and `act` does what the plan says for this worker's own units: `drain` ends what is done for those that have to go, and
-//! `release` gives them up.
+//! A worker is *joined* once it is told to take part, *up* while its session is, *leaving* once it gives away what it has, and *stopping* at the end.
+//! Meanwhile it looks at the board in each interval, and is one of three: the *planner*, a *standby*, or a *member* (`fleet::planning::Role`). The planner
+//! lists all after each change, makes a plan, and tells the others their parts. The others hear theirs. Each acts on its own part: it claims what is free,
+//! awaits what others still have, and drains and passes on what has to go.
+//!
+//! Some parts own their state. Each gets its inputs with [`FleetEnv`] and answers with what is to be done; none knows the worker or another part's state.
+//!
+//! | part | what it keeps |
+//! |---|---|
+//! | `known_board` | the board as it was seen last, who plans by it, and the alarm |
+//! | `planner` | what was told of which plan; `on_planner` does what it asks for |
+//! | `listing::lister` | when to list, and what was listed so far; `on_listing` makes the plan of that |
+//! | `advance` | whether the board is to be raised; `on_board` raises it |
+//! | `letters`, `burial` | letters under way, and dead sessions that are to be ended; `connect` does what they ask for |
+//! | `own`, `claims`, `awaited` | units that this worker has, claims next, and waits for |
+//! | `profile` | what the session's record says of this worker |
+//!
+//! The other files are steps of the worker itself, beside a little state of their own. `look` and `watch` see the board and sessions, and `lead` says what
+//! follows. `hear` reads this worker's part of a plan, and `act` follows it: `drain` ends what is done for units that have to go, and `release` gives them up.
 
 mod act;
 mod advance;
 #[cfg(test)]
 pub(super) mod alone;
 mod asked;
+mod awaited;
 mod beginning;
 mod burial;
 mod choice;
 mod claims;
 mod commands;
 mod congestion;
-mod disputes;
+mod connect;
 mod doubts;
 mod drain;
+mod env;
 mod hear;
 mod io;
+mod known_board;
 mod lead;
 mod leave;
 mod letters;
@@ -29,23 +47,20 @@ mod listed;
 mod listing;
 mod look;
 mod missing;
+mod on_board;
+mod on_listing;
+mod on_planner;
 mod own;
 mod pace;
+mod planner;
+mod profile;
 mod release;
 mod requests;
 mod rest;
 mod retry;
-mod tell;
-mod unfit;
 mod watch;
 
-use super::about::About;
-use super::board::SeenBoard;
-use super::digest::Digest;
-use super::planning::{Planning, Role};
 use super::talk::{FleetCommand, FleetNotice, Options, Reason};
-use crate::backoff::refusal::LastingRefusal;
-use crate::bugs::Bug;
 use crate::holder::command::Command;
 use crate::holder::ctx::call_timeout;
 use crate::holder::lease_id::LeaseId;
@@ -56,29 +71,31 @@ use crate::rules::Rules;
 use crate::values::error::InvalidInput;
 use crate::values::fence::{Fence, Nonces};
 use crate::values::key::Key;
-use crate::values::metadata::Metadata;
-use crate::values::record::{Ask, Attachment};
-use crate::values::time::{Now, Tick, Ttl};
-use advance::Advance;
+use crate::values::record::Ask;
+use crate::values::time::{Now, Tick};
+use advance::BoardAdvance;
+use awaited::Awaited;
 use burial::Burials;
 use choice::Choice;
 use claims::Claims;
 use doubts::Doubts;
 use drain::Drains;
+use env::FleetEnv;
 use hear::Hearing;
 use io::{InFlight, Io, OWN};
-use lead::Lead;
+use known_board::KnownBoard;
 use letters::Letters;
 use lifecycle::Lifecycle;
 use listed::Peer;
-use listing::Listing;
+use listing::Lister;
 use look::Look;
-use own::{OwnUnits, Stage};
+use own::{Own, OwnUnits, Stage};
 use pace::Pace;
+use planner::PlannerRole;
+use profile::Profile;
 use rest::Rest;
 use retry::Retries;
-use std::collections::{BTreeMap, BTreeSet};
-use tell::Telling;
+use std::collections::BTreeMap;
 
 /// Tells the worker's own nonces from its holder's.
 const OUTSIDE_HOLDER: u64 = 0x666c_6565_7466_6c65;
@@ -86,61 +103,31 @@ const OUTSIDE_HOLDER: u64 = 0x666c_6565_7466_6c65;
 /// The machine of one process in a fleet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FleetWorker {
+    env: FleetEnv,
     holder: Holder,
-    options: Options,
-    /// What it offers as far as the others can see.
-    offered: About,
-    fields: Metadata,
-    board_key: Key,
-    me: Key,
-    ttl: Ttl,
-    pace: Pace,
-    nonces: Nonces,
+    profile: Profile,
     life: Lifecycle,
-    board: Option<SeenBoard>,
-    /// The generation that was listed last.
-    listed: Option<Fence>,
+    board: KnownBoard,
     look: Look,
-    advance: Advance,
-    /// The store does not let this worker raise the board.
-    advance_refused: Option<LastingRefusal>,
-    listing: Option<Box<Listing>>,
-    /// How many listings there were.
-    lists: u64,
-    list_at: Tick,
-    relist_at: Tick,
-    /// Who plans, by the board.
-    planner: Option<Attachment>,
-    /// What users were told of that.
-    planning: (Role, Planning),
-    lead: Lead,
-    telling: Telling,
+    advance: BoardAdvance,
+    lister: Lister,
+    planner: PlannerRole,
     hearing: Hearing,
-    /// What the session's record says that this worker has.
-    carried: Digest,
     peers: BTreeMap<Key, Peer>,
     own: OwnUnits,
-    units: BTreeMap<LeaseId, Key>,
     claims: Claims,
-    /// Units' leases of whose end users were told, and whose records still show them.
-    lapsing: BTreeSet<LeaseId>,
     /// Units that are planned for this worker but held by another.
-    awaited: BTreeSet<Key>,
-    /// Since when no other unit has come to be awaited.
-    awaited_from: Tick,
+    awaited: Awaited,
     retries: Retries,
     letters: Letters,
     rest: Rest,
     /// Units that are to go to others, who have to be listed first.
     choices: Vec<Choice>,
-    /// The generation for which the roster was listed by a worker that stands by.
-    roster_of: Option<Fence>,
     doubts: Doubts,
     burials: Burials,
     /// When the listing that the present plan was made from began.
     planned_from: Tick,
     drains: Drains,
-    last_lease: u64,
     io: Io,
 }
 
@@ -203,55 +190,43 @@ impl FleetWorker {
     /// When the fleet's name and the holder's id make too long a key.
     pub fn new(identity: Identity, rules: Rules, options: Options) -> Result<FleetWorker, InvalidInput> {
         let me = options.fleet.worker(&identity.holder)?;
-        let (fields, ttl) = (identity.about, identity.ttl);
-        let nonces = Nonces::new(identity.instance ^ OUTSIDE_HOLDER);
-        let mut about = options.about.compose(fields.clone());
-        Digest::default().compose(&mut about);
-        let identity = Identity { session: me.clone(), about, ..identity };
+        let profile = Profile::new(options.about.clone(), identity.about);
+        let about = profile.announcement(&options.about);
+        let env = FleetEnv {
+            board_key: options.fleet.board()?,
+            id: identity.holder.clone(),
+            me: me.clone(),
+            ttl: identity.ttl,
+            pace: Pace::new(identity.ttl),
+            nonces: Nonces::new(identity.instance ^ OUTSIDE_HOLDER),
+            bugs: rules.bugs,
+            options,
+        };
+        let identity = Identity { session: me, about, ..identity };
         Ok(FleetWorker {
             // The fleet's own listings see to that.
             holder: Holder::new(identity, Rules { audit: 0, ..rules }),
-            board_key: options.fleet.board()?,
-            offered: options.about.clone(),
-            options,
-            fields,
-            me,
-            ttl,
-            pace: Pace::new(ttl),
-            nonces,
+            env,
+            profile,
             life: Lifecycle::default(),
-            board: None,
-            listed: None,
+            board: KnownBoard::default(),
             look: Look::default(),
-            advance: Advance::Idle,
-            advance_refused: None,
-            listing: None,
-            lists: 0,
-            list_at: Tick(0),
-            relist_at: Tick::NEVER,
-            planner: None,
-            planning: (Role::default(), Planning::default()),
-            lead: Lead::default(),
-            telling: Telling::default(),
+            advance: BoardAdvance::default(),
+            lister: Lister::default(),
+            planner: PlannerRole::default(),
             hearing: Hearing::default(),
-            carried: Digest::default(),
             peers: BTreeMap::new(),
             own: OwnUnits::default(),
-            units: BTreeMap::new(),
             claims: Claims::default(),
-            lapsing: BTreeSet::new(),
-            awaited: BTreeSet::new(),
-            awaited_from: Tick(0),
+            awaited: Awaited::default(),
             retries: Retries::default(),
             letters: Letters::default(),
             rest: Rest::default(),
             choices: Vec::new(),
-            roster_of: None,
             doubts: Doubts::default(),
             burials: Burials::default(),
             planned_from: Tick(0),
             drains: Drains::default(),
-            last_lease: 0,
             io: Io::default(),
         })
     }
@@ -273,16 +248,11 @@ impl FleetWorker {
     }
 
     fn send(&mut self, flight: InFlight, op: Op) {
-        self.io.send(flight, op, call_timeout(self.ttl));
+        self.io.send(flight, op, call_timeout(self.env.ttl));
     }
 
-    fn has_bug(&self, bug: Bug) -> bool {
-        self.holder.bugs().has(bug)
-    }
-
-    fn new_lease(&mut self) -> LeaseId {
-        self.last_lease += 1;
-        LeaseId(self.last_lease)
+    fn own_of(&mut self, lease: LeaseId) -> Option<(Key, &mut Own)> {
+        self.own.by_lease_mut(lease)
     }
 
     /// Lets the holder take a step, and does what its notices ask for.
@@ -323,7 +293,7 @@ impl FleetWorker {
             Notice::Updated(lease) => self.updated(now, lease),
             Notice::Released(lease, ours) => self.released(now, lease, ours),
             Notice::Announced => {
-                self.offered = self.options.about.clone();
+                self.profile.is_seen(self.env.options.about.clone());
                 self.announced(now);
             }
             Notice::NotAnnounced(error) => self.not_announced(now, error),
@@ -342,20 +312,10 @@ impl FleetWorker {
     /// Has the next renewal say what this worker has.
     fn carry_digest(&mut self) {
         let has = self.own.digest();
-        if has != self.carried && self.holder.carry(self.about_record(has)) {
-            self.carried = has;
+        let news = self.profile.news(&self.env.options.about, has);
+        if news.is_some_and(|news| self.holder.carry(news)) {
+            self.profile.carries(has);
         }
-    }
-
-    /// What the session's record says.
-    fn about_record(&self, has: Digest) -> Metadata {
-        let mut about = self.options.about.compose(self.fields.clone());
-        has.compose(&mut about);
-        about
-    }
-
-    fn announced_record(&self) -> Metadata {
-        self.about_record(self.carried)
     }
 
     fn wake(&mut self, now: Now) {
@@ -367,12 +327,12 @@ impl FleetWorker {
             return;
         }
         if self.life.session.is_none() && now.held >= self.life.restart_at {
-            self.life.restart_at = now.held.after(self.ttl.part(8));
+            self.life.restart_at = now.held.after(self.env.ttl.part(8));
             self.command_holder(now, Command::Start);
         }
         // What may ask for a look comes before the look.
         self.wake_claims(now);
-        self.wake_telling(now);
+        self.wake_planner(now);
         self.tell_vacated(now);
         self.wake_drains(now);
         self.wake_look(now);
@@ -389,13 +349,13 @@ impl FleetWorker {
     fn wake_at(&self, now: Now) -> Option<Tick> {
         let own = if self.life.joined && !self.life.stopping {
             let restart = self.life.session.is_none().then_some(self.life.restart_at);
-            let parts = [self.look.wake_at(), self.advance_wake_at(), self.listing_wake_at()];
+            let parts = [self.look.wake_at(), self.advance.wake_at(), self.listing_wake_at()];
             let [look, advance, listing] = parts;
             let doubts = self.doubts.wake_at().into_iter().chain(self.burials.wake_at());
             let doubts = doubts.chain(self.retries_wake_at(now)).chain(self.letters.wake_at()).min();
             let hearing = self.hearing_wake_at();
             let (drains, leaving) = (self.drains_wake_at(), self.leaving_wake_at(now));
-            let bulk = self.claims.wake_at().into_iter().chain(self.telling.wake_at()).min();
+            let bulk = self.claims.wake_at().into_iter().chain(self.planner.wake_at()).min();
             [restart, look, advance, listing, hearing, drains, leaving, doubts, bulk]
         } else {
             [None; 9]

@@ -33,12 +33,12 @@ impl FleetWorker {
         targets: Sorted<Target>,
         mut summary: Summary,
     ) {
-        let awaited = std::mem::take(&mut self.awaited);
+        let awaited = self.awaited.begin_plan();
         let damaged = summary.damaged.iter().map(|(key, _)| key.clone()).collect();
         self.examine_own(now, &units, &damaged);
         self.revise_own(&units, &targets, &damaged);
         self.revise_retry(now);
-        let me = self.me.clone();
+        let me = self.env.me.clone();
         let planned = |unit: &Key| targets.get(unit).is_some_and(|target| target.as_ref() == Ok(&me));
         let at_rest = |unit: &Key| match (units.get(unit), targets.get(unit)) {
             (Some(Unit { owner: Owner::Worker(session), .. }), Some(Ok(target))) => session == target,
@@ -56,7 +56,7 @@ impl FleetWorker {
         let (mut free, mut missing) = (VecDeque::new(), 0);
         for (key, unit) in units {
             let target = targets.get(&key).and_then(|target| target.as_ref().ok());
-            let mine = target == Some(&self.me);
+            let mine = target == Some(&self.env.me);
             match unit.owner {
                 _ if self.own.contains_key(&key) => {}
                 Owner::Nobody(stored) | Owner::LongMissing(stored) if mine => {
@@ -65,17 +65,15 @@ impl FleetWorker {
                 Owner::Missing(_) if mine => missing += 1,
                 Owner::Missing(_) | Owner::LongMissing(_) | Owner::Nobody(_) => {}
                 // Passed on to us, or claimed and forgotten: to be had even if only to be passed on.
-                Owner::Worker(session) if session == self.me => {
+                Owner::Worker(session) if session == self.env.me => {
                     free.push_back(Claim { key, seen: None, target: target.cloned() });
                 }
-                Owner::Worker(_) if self.has_bug(Bug::AwaitedForgotten) => {}
-                Owner::Worker(_) if mine => drop(self.awaited.insert(key)),
+                Owner::Worker(_) if self.env.has_bug(Bug::AwaitedForgotten) => {}
+                Owner::Worker(_) if mine => self.awaited.insert(key),
                 Owner::Worker(_) | Owner::Outsider | Owner::Behind(_) => {}
             }
         }
-        if !self.awaited.is_subset(&awaited) {
-            self.awaited_from = now.held;
-        }
+        self.awaited.end_plan(now, &awaited);
         summary.incoming = self.awaited.len() + free.len() + missing;
         self.tell(FleetNotice::Planned(Box::new(summary)));
         self.plan_claims(now, free);
@@ -88,7 +86,7 @@ impl FleetWorker {
     /// Has each own unit looked at whose record does not show it: somebody has taken it behind the protocol's back, or it was
     /// claimed after that page of the listing.
     fn examine_own(&mut self, now: Now, units: &Sorted<Unit>, damaged: &BTreeSet<Key>) {
-        if self.has_bug(Bug::ForeignTenureIgnored) {
+        if self.env.has_bug(Bug::ForeignTenureIgnored) {
             return;
         }
         let doubtful = |(key, own): (&Key, &Own)| {
@@ -119,7 +117,7 @@ impl FleetWorker {
             own.transferee = targets.get(key).and_then(|target| target.as_ref().ok()).cloned();
             own.goes = match (targets.get(key), &own.transferee) {
                 _ if closed != Status::Open => Some(Reason::Closed(closed)),
-                (_, Some(session)) if *session == self.me => None,
+                (_, Some(session)) if *session == self.env.me => None,
                 _ if self.life.leaving => Some(Reason::Leaving),
                 (_, Some(session)) => self.peers.get(session).map(|peer| Reason::Moved(peer.holder.clone())),
                 (Some(Err(why)), None) => Some(Reason::Uncovered(*why)),
@@ -134,7 +132,7 @@ impl FleetWorker {
             return;
         }
         self.awaited.remove(&key);
-        let lease = self.new_lease();
+        let lease = self.own.new_lease();
         let own = Own {
             lease,
             stage: Stage::Acquiring,
@@ -142,7 +140,7 @@ impl FleetWorker {
             tenure: None,
             spec: UnitSpec::default(),
             asked: Asked::default(),
-            transferee: Some(self.me.clone()),
+            transferee: Some(self.env.me.clone()),
             chosen: false,
             given: false,
             how: match seen.as_ref().map(|seen| &seen.record.tenure) {
@@ -157,7 +155,6 @@ impl FleetWorker {
             since: now.held,
         };
         self.own.insert(key.clone(), own);
-        self.units.insert(lease, key.clone());
         self.claims.begun(lease);
         let (keep_alive, metadata_policy) = (KeepAlive::Session, MetadataPolicy::Keep(seen));
         self.command_holder(
@@ -170,7 +167,7 @@ impl FleetWorker {
         let waits = match stored.record.tenure.as_ref().map(|tenure| &tenure.attachment) {
             None => false,
             Some(None) => true,
-            Some(Some(_)) if self.has_bug(Bug::DeadTransfereeTrusted) => true,
+            Some(Some(_)) if self.env.has_bug(Bug::DeadTransfereeTrusted) => true,
             Some(Some(attachment)) => {
                 self.peers.get(&attachment.session).is_some_and(|peer| peer.fence == attachment.fence)
             }
@@ -198,11 +195,11 @@ impl FleetWorker {
         let stays = own.spec.status == Status::Open && own.transferee.is_some() && !self.life.leaving;
         // Whoever passes it on may not know how much this worker has by now. What it could bear by itself stays, and the next plan moves something else.
         let is_full = by_letter
-            && (self.held() as u64 > self.options.about.units || weight > self.options.about.weight);
+            && (self.held() as u64 > self.env.options.about.units || weight > self.env.options.about.weight);
         let stays = stays && !is_full && (given || self.transferee(lease).is_none());
-        if stays || self.has_bug(Bug::DeletedTaken) {
+        if stays || self.env.has_bug(Bug::DeletedTaken) {
             if goes && self.drains.at.is_none() {
-                self.drains.at = Some(now.held.after(self.part(16)));
+                self.drains.at = Some(now.held.after(self.env.part(16)));
             }
             self.assign(now, lease);
         } else {
@@ -222,8 +219,8 @@ impl FleetWorker {
         // By the time of another attempt, a hint or a letter may be out of date.
         let is_lasting = !own.hinted && !own.letter;
         if own.stage == Stage::Acquiring {
-            let lasts = !error.is_passing() && !self.has_bug(Bug::RefusalIsMiss);
-            let is_put_off = is_lasting && self.store_is_busy(&error);
+            let lasts = !error.is_passing() && !self.env.has_bug(Bug::RefusalIsMiss);
+            let is_put_off = is_lasting && self.env.finds_busy(&error);
             self.tell(FleetNotice::Trouble(error));
             match () {
                 () if lasts => self.refused(now, lease),

@@ -1,20 +1,20 @@
-//! Advancing the generation of the board. A worker that has changed something makes all workers look again. A worker that misses a renewal makes all look
-//! more often.
+//! Whether the generation of the board is to be advanced. A worker that has changed something makes all workers look again.
+//!
+//! It is *idle*, wanted *at* some time, or *sent*. What happens after it was sent is told by another one. While the store does not let this worker write
+//! the board, it is tried ever more seldom, whatever happens.
 
-use super::{FleetWorker, InFlight};
+use super::env::FleetEnv;
 use crate::backoff::refusal::LastingRefusal;
-use crate::bugs::Bug;
-use crate::fleet::board;
-use crate::fleet::talk::FleetNotice;
-use crate::op::{Answer, Op, Outcome, Write};
+use crate::op::Write;
 use crate::values::error::{ErrorKind, StoreError};
 use crate::values::fence::Fence;
-use crate::values::record::{Attachment, Stored};
 use crate::values::time::{Now, Tick};
+use std::time::Duration;
 
 /// Whether the generation of the board is to be advanced.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Advance {
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
+enum Advance {
+    #[default]
     Idle,
     At(Tick),
     Sent {
@@ -26,153 +26,105 @@ pub(super) enum Advance {
     },
 }
 
-impl Advance {
-    pub(super) fn wake_at(&self) -> Option<Tick> {
-        if let Advance::At(at) = self { Some(*at) } else { None }
-    }
+/// The advance of the board that is wanted or under way, and how the store takes it.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
+pub(super) struct BoardAdvance {
+    state: Advance,
+    /// The store does not let this worker raise the board.
+    refused: Option<LastingRefusal>,
+    /// The board is to be raised for no other reason than that nobody plans.
+    only_fills: bool,
 }
 
-impl FleetWorker {
-    /// Whether an alarm stands. One that was raised long ago was a false one, and nobody looks more often for it any more.
-    pub(super) fn is_alarmed(&self, now: Now) -> bool {
-        self.look.alarmed.is_some_and(|since| now.held.since(since) < self.part(1) * 2)
+impl BoardAdvance {
+    pub(super) fn is_idle(&self) -> bool {
+        self.state == Advance::Idle
     }
 
-    /// Without a push, the others would learn of a death only at their next regular look.
-    pub(super) fn raise_alarm(&mut self, now: Now) {
-        if self.options.push || self.is_alarmed(now) || self.look.blind || self.has_bug(Bug::AlarmNotRaised) {
-            return;
-        }
-        if let Some(board) = &self.board {
-            self.look.alarmed = Some(now.held);
-            let write = board::alarm(self.board_key.clone(), &board.stored, self.nonces.draw(), now.wall);
-            self.send(InFlight::Alarm, Op::Write(Box::new(write)));
-        } else {
-            // Somebody has deleted it.
-            self.want_advance(now.held);
-        }
-    }
-
-    pub(super) fn alarmed(&mut self, now: Now, result: Result<Answer, StoreError>) {
-        match result {
-            Ok(Answer::Write(Outcome::Lost(current))) => {
-                self.saw_board(now, current);
-                if !self.is_alarmed(now) {
-                    // Somebody wrote something else there: what that is, and whether it still takes an alarm, the next look shows.
-                    self.look_now(now);
-                }
-            }
-            Ok(_) => {
-                self.advance_refused = None;
-                self.look_now(now);
-            }
-            Err(error) => self.tell(FleetNotice::Trouble(error)),
-        }
+    /// When it is wanted, whether the store lets this worker or not.
+    pub(super) fn wanted_at(&self) -> Option<Tick> {
+        if let Advance::At(at) = self.state { Some(at) } else { None }
     }
 
     /// When the board is raised next. While the store does not let this worker write it, that is not hastened by all that happens.
-    pub(super) fn advance_wake_at(&self) -> Option<Tick> {
-        let refused = self.advance_refused.map(|refusal| refusal.again_at);
-        self.advance.wake_at().map(|at| refused.map_or(at, |again_at| at.max(again_at)))
+    pub(super) fn wake_at(&self) -> Option<Tick> {
+        let refused = self.refused.map(|refusal| refusal.again_at);
+        self.wanted_at().map(|at| refused.map_or(at, |again_at| at.max(again_at)))
+    }
+
+    /// Whether it is wanted for no other reason than that nobody plans.
+    pub(super) fn only_fills(&self) -> bool {
+        self.only_fills
+    }
+
+    pub(super) fn is_refused(&self) -> bool {
+        self.refused.is_some()
+    }
+
+    /// Whether it is wanted, and the store has not let this worker for so long.
+    pub(super) fn waits_in_vain(&self, now: Now, least: Duration) -> bool {
+        self.wanted_at().is_some() && self.refused.is_some_and(|refusal| refusal.stood(now) >= least)
+    }
+
+    /// The board can be written, or may be by now.
+    pub(super) fn forget_refusal(&mut self) {
+        self.refused = None;
     }
 
     /// Something has changed that the others should look into.
-    pub(super) fn want_advance(&mut self, at: Tick) {
-        if self.look.blind {
-            // Nobody can be told, this worker included.
-            self.list_at = self.list_at.min(at);
-        }
-        if self.is_planner() && self.advance_refused.is_some() {
-            // It needs no board to list all.
-            self.list_again(at);
-        }
-        self.lead.only_fills = false;
-        match &mut self.advance {
-            Advance::Idle => self.advance = Advance::At(at),
+    pub(super) fn want(&mut self, at: Tick) {
+        self.only_fills = false;
+        match &mut self.state {
+            Advance::Idle => self.state = Advance::At(at),
             Advance::At(planned) => *planned = (*planned).min(at),
             Advance::Sent { again, .. } => *again = true,
         }
     }
 
-    pub(super) fn wake_advance(&mut self, now: Now) {
-        if self.advance_wake_at().is_some_and(|at| now.held >= at) {
-            let seen = self.board.as_ref().map(|board| board.stored.clone());
-            self.send_advance(now, seen.as_ref(), None);
-        }
+    /// Nobody plans, and nothing else is to be told.
+    pub(super) fn fill(&mut self, at: Tick) {
+        (self.state, self.only_fills) = (Advance::At(at), true);
     }
 
-    fn send_advance(&mut self, now: Now, seen: Option<&Stored>, lost_to: Option<Fence>) {
-        let planner = seen.and_then(|seen| board::planner(&seen.record));
-        let vacant = self.is_vacant(planner.as_ref()) && !self.has_bug(Bug::StandsByForEver);
-        let plans = vacant && self.may_plan(now) && (!self.life.leaving || self.lead.only_fills);
-        let fence = self.session_fence().filter(|_| plans);
-        let (key, nonce) = (self.board_key.clone(), self.nonces.draw());
-        let write = match fence {
-            Some(fence) => {
-                let me = Attachment { session: self.me.clone(), fence };
-                board::claim(key, seen, &me, nonce, now.wall)
+    /// Nothing is to be told any more.
+    pub(super) fn end(&mut self) {
+        self.state = Advance::Idle;
+    }
+
+    pub(super) fn sent(&mut self, write: Write, lost_to: Option<Fence>) {
+        let again = self.is_wanted_again();
+        self.state = Advance::Sent { write: Box::new(write), lost_to, again };
+    }
+
+    /// The write under way, and the generation that made the first attempt fail.
+    pub(super) fn under_way(&self) -> Option<(Write, Option<Fence>)> {
+        let Advance::Sent { write, lost_to, .. } = &self.state else { return None };
+        Some(((**write).clone(), *lost_to))
+    }
+
+    pub(super) fn is_wanted_again(&self) -> bool {
+        matches!(self.state, Advance::Sent { again: true, .. })
+    }
+
+    /// The board was raised. What has happened meanwhile is told by another raise.
+    pub(super) fn raised(&mut self, again_at: Tick) {
+        self.state = if self.is_wanted_again() { Advance::At(again_at) } else { Advance::Idle };
+    }
+
+    pub(super) fn failed(&mut self, again_at: Tick) {
+        self.state = Advance::At(again_at);
+    }
+
+    /// What to do about a board that can't be written, after an answer.
+    pub(super) fn judge(&mut self, now: Now, env: &FleetEnv, failed: Option<&StoreError>, retry: Tick) {
+        self.refused = match failed {
+            None => None,
+            // A damaged board is in everybody's way, and somebody mends it.
+            Some(error) if error.is_passing() || error.kind() == ErrorKind::Foreign => self.refused,
+            Some(_) => {
+                let next = LastingRefusal::next(self.refused, now, env.part(1), false);
+                Some(next.at_the_soonest(retry))
             }
-            None => board::advance(key, seen, nonce, now.wall),
         };
-        match write {
-            Ok(write) => {
-                let again = matches!(self.advance, Advance::Sent { again: true, .. });
-                self.send(InFlight::Advance, Op::Write(Box::new(write.clone())));
-                self.advance = Advance::Sent { write: Box::new(write), lost_to, again };
-            }
-            Err(error) => {
-                self.advance = Advance::Idle;
-                self.tell(FleetNotice::Trouble(error));
-            }
-        }
-    }
-
-    /// What to do about a board that can't be written, after this answer.
-    fn board_refusal(&self, now: Now, failed: Option<&StoreError>, retry: Tick) -> Option<LastingRefusal> {
-        let error = failed?;
-        // A damaged board is in everybody's way, and somebody mends it.
-        if error.is_passing() || error.kind() == ErrorKind::Foreign {
-            return self.advance_refused;
-        }
-        let next = LastingRefusal::next(self.advance_refused, now, self.part(1), false);
-        Some(next.at_the_soonest(retry))
-    }
-
-    pub(super) fn advanced(&mut self, now: Now, result: Result<Answer, StoreError>) {
-        let Advance::Sent { write, lost_to, again } = &self.advance else { return };
-        let (lost_to, again) = (*lost_to, *again);
-        let failed = result.as_ref().err();
-        let pause = failed.map_or(self.least_pause(), |error| self.pause(32, error));
-        let retry = now.held.after(if self.look.blind { self.interval() } else { pause });
-        self.advance_refused = self.board_refusal(now, failed, retry);
-        match result {
-            Ok(Answer::Write(Outcome::Won { version, .. })) => {
-                let board = Stored::new(write.record.clone()).versioned(version);
-                self.advance = if again { Advance::At(retry) } else { Advance::Idle };
-                self.saw_board(now, Some(board));
-            }
-            Ok(Answer::Write(Outcome::Lost(current))) => {
-                self.saw_board(now, current.clone());
-                let standing = board::generation(current.as_ref());
-                if self.lead.only_fills && !again && !self.is_vacant(self.planner.as_ref()) {
-                    return self.advance = Advance::Idle;
-                }
-                match lost_to {
-                    // Between the two attempts, and so after what we have to tell, somebody else has raised it.
-                    Some(before) if standing > before => {
-                        self.advance = if again { Advance::At(retry) } else { Advance::Idle };
-                    }
-                    before => self.send_advance(now, current.as_ref(), Some(before.unwrap_or(standing))),
-                }
-            }
-            Ok(_) => self.advance = Advance::Idle,
-            Err(error) => {
-                self.advance = Advance::At(retry);
-                self.tell(FleetNotice::Trouble(error));
-            }
-        }
     }
 }
-
-#[cfg(test)]
-mod tests;

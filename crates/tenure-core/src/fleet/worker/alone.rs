@@ -3,9 +3,9 @@
 use super::FleetWorker;
 use super::asked::Asked;
 use super::listed::{Owner, Peer, Unit};
+use super::listing::Lister;
 use super::own::{Own, Stage};
 use crate::fleet::about::About;
-use crate::fleet::board::SeenBoard;
 use crate::fleet::names::FleetName;
 use crate::fleet::part::Shows;
 use crate::fleet::plan::Uncovered;
@@ -91,7 +91,7 @@ pub(in crate::fleet) fn worker(others: usize) -> FleetWorker {
 
 /// Has a unit, which is planned for the worker with this number.
 pub(super) fn has(worker: &mut FleetWorker, n: usize, stage: Stage, transferee: Option<usize>) -> LeaseId {
-    let lease = worker.new_lease();
+    let lease = worker.own.new_lease();
     let own = Own {
         lease,
         stage,
@@ -112,7 +112,6 @@ pub(super) fn has(worker: &mut FleetWorker, n: usize, stage: Stage, transferee: 
         since: Tick(0),
     };
     worker.own.insert(unit(n), own);
-    worker.units.insert(lease, unit(n));
     lease
 }
 
@@ -186,7 +185,7 @@ pub(super) fn own_board(generation: u64, version: u128) -> Stored {
 
 /// This board with the alarm set.
 pub(super) fn alarm(seen: &Stored, version: u128) -> Stored {
-    let write = crate::fleet::board::alarm(worker(0).board_key, seen, Nonce(1), at(0).wall);
+    let write = crate::fleet::board::alarm(worker(0).env.board_key, seen, Nonce(1), at(0).wall);
     Stored::new(write.record).versioned(Version(version))
 }
 
@@ -200,9 +199,9 @@ pub(in crate::fleet) fn led(others: usize, plans: bool) -> FleetWorker {
     let mut worker = up();
     worker.peers = self::worker(others).peers;
     let other = Attachment { session: session(1), fence: Fence(7) };
-    worker.planner = Some(if plans { myself() } else { other });
-    worker.board = worker.planner.as_ref().map(|planner| SeenBoard::of(board_by(7, 1, planner)));
-    (worker.advance, worker.listing, worker.listed) = (super::advance::Advance::Idle, None, Some(Fence(7)));
+    worker.board.see(Some(board_by(7, 1, &if plans { myself() } else { other })));
+    worker.advance.end();
+    worker.lister = Lister::rested(Fence(7), Tick(0), Tick::NEVER);
     worker.look.next = at(900).held;
     worker.look.under_way = false;
     worker.io.in_flight.clear();

@@ -21,14 +21,14 @@ impl FleetWorker {
         self.tell_planning();
         if session.is_some() {
             self.forget_refusals();
-            self.hearing.expect(now.held.after(self.part(1)));
+            self.hearing.expect(now.held.after(self.env.part(1)));
             // The session before this one may have ended before it could say that this worker leaves; this one says so from
             // the beginning.
             self.announced(now);
         } else {
             self.awaited.clear();
             self.claims.plan(VecDeque::new());
-            self.telling.end();
+            self.planner.end();
             self.life.restart_at = now.held;
         }
     }
@@ -36,13 +36,13 @@ impl FleetWorker {
     /// What was refused to this worker's last session may not be to its new one.
     pub(super) fn forget_refusals(&mut self) {
         self.burials.forget_refusals();
-        self.advance_refused = None;
+        self.advance.forget_refusal();
     }
 
     /// Its session can't be begun now, and is tried again. Nothing else would tell users why this worker takes no part.
     pub(super) fn not_begun(&mut self, now: Now, error: StoreError) {
         let since = *self.life.refused_from.get_or_insert(now.held);
-        let lasts = now.held.since(since) >= self.ttl.duration() * SUCCEEDS;
+        let lasts = now.held.since(since) >= self.env.ttl.duration() * SUCCEEDS;
         if lasts || error.kind() != ErrorKind::Invalid {
             self.tell(FleetNotice::Trouble(error));
         }

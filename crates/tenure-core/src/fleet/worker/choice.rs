@@ -39,7 +39,7 @@ impl FleetWorker {
             return self.give_away(now, lease);
         }
         self.choices.push(Choice { lease, request, end });
-        if self.is_planner() || self.look.blind || !self.may_list(now) {
+        if self.is_planner() || self.board.is_blind() || !self.lister.may_list(now) {
             self.choose_from_roster(now);
         }
     }
@@ -47,7 +47,7 @@ impl FleetWorker {
     /// Whether the roster has to be listed: for that, or since this worker stands by and there is a new generation.
     pub(super) fn wants_roster(&self) -> bool {
         let generation = self.generation();
-        !self.choices.is_empty() || self.is_standby() && self.roster_of != Some(generation)
+        !self.choices.is_empty() || self.is_standby() && !self.lister.has_roster_of(generation)
     }
 
     /// The others are known, or as many of them as there are to be known.
@@ -59,7 +59,7 @@ impl FleetWorker {
             match end {
                 EndedUnit::HandedTo(holder) => self.hand_to(now, lease, request, &holder),
                 EndedUnit::Failed => self.decline(now, lease, MayStay::Yes),
-                EndedUnit::Abandoned if self.has_bug(Bug::AbandonedInPlace) => {
+                EndedUnit::Abandoned if self.env.has_bug(Bug::AbandonedInPlace) => {
                     self.decline(now, lease, MayStay::Yes);
                 }
                 EndedUnit::Abandoned if stage == Stage::Draining => self.give_away(now, lease),

@@ -91,7 +91,7 @@ impl FleetWorker {
     /// The store has too much to do for a claim. What is free is claimed again after the others, and what was passed on to this worker once a look has
     /// shown it again.
     pub(super) fn put_off(&mut self, now: Now, lease: LeaseId) {
-        let pause = self.refusal_pause();
+        let pause = self.env.refusal_pause();
         self.claims.window.refused(now, pause);
         let claim = self.claims.under_way.remove(&lease).flatten();
         let goes = self.own_of(lease).is_some_and(|(_, own)| own.goes.is_some());
@@ -105,7 +105,7 @@ impl FleetWorker {
             Some(claim) => self.claims.waiting.push_back(claim),
             None => {
                 self.awaited.insert(key);
-                self.look.next = self.look.next.min(now.held.after(self.part(16)));
+                self.look.next = self.look.next.min(now.held.after(self.env.part(16)));
             }
         }
     }
@@ -160,7 +160,7 @@ mod tests {
         worker.wake_claims(at(10));
         assert!(worker.own.is_empty());
         let resumes = worker.claims.wake_at().unwrap().since(at(10).held);
-        assert!((worker.part(64)..worker.part(32)).contains(&resumes), "{resumes:?}");
+        assert!((worker.env.part(64)..worker.env.part(32)).contains(&resumes), "{resumes:?}");
         worker.wake_claims(at(12));
         assert_eq!((worker.own.len(), worker.claims.under_way.len()), (MOST / 2, MOST / 2));
         let begun: Vec<bool> = [MOST, 0, MOST / 2].map(|n| worker.own.contains_key(&unit(n))).into();
@@ -179,7 +179,11 @@ mod tests {
         let lease = worker.own[&unit(0)].lease;
         change(&mut worker);
         worker.failed(at(10), lease, StoreError::unavailable("throttled"));
-        assert!(worker.own.is_empty() && worker.units.is_empty() && worker.claims.under_way.is_empty());
+        assert!(
+            worker.own.is_empty()
+                && worker.own.unit_of(lease).is_none()
+                && worker.claims.under_way.is_empty()
+        );
         worker
     }
 

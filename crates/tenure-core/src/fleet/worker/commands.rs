@@ -18,12 +18,10 @@ impl FleetWorker {
     /// To users, a unit that rests here was given up.
     pub(super) fn command(&mut self, now: Now, command: FleetCommand) {
         let untold = |(_, own): &(Key, &mut Own)| own.stage == Stage::Held && !own.told;
-        let resting = command.lease().and_then(|lease| Some((lease, self.own_of(lease).filter(untold)?.0)));
-        if let Some((lease, _)) = resting {
-            self.units.remove(&lease);
-        }
+        let resting = command.lease().filter(|lease| self.own_of(*lease).filter(untold).is_some());
+        let hidden = resting.and_then(|lease| self.own.hide(lease));
         self.obey(now, command);
-        self.units.extend(resting);
+        self.own.show(hidden);
     }
 
     fn obey(&mut self, now: Now, command: FleetCommand) {
@@ -48,7 +46,7 @@ impl FleetWorker {
             }
             // It was lost before users could hear of that.
             FleetCommand::Lapse(lease)
-                if self.own_of(lease).is_none() && !self.has_bug(Bug::LateLapseUnheard) =>
+                if self.own_of(lease).is_none() && !self.env.has_bug(Bug::LateLapseUnheard) =>
             {
                 self.tell(FleetNotice::Released(lease, None, false));
             }
@@ -57,8 +55,8 @@ impl FleetWorker {
                 self.command_holder(now, Command::Lapse(lease));
             }
             FleetCommand::Offer(about) => {
-                let declines = self.options.about.declines.clone();
-                self.options.about = About { leaving: self.life.leaving, declines, ..about };
+                let declines = self.env.options.about.declines.clone();
+                self.env.options.about = About { leaving: self.life.leaving, declines, ..about };
                 self.announce(now);
             }
             FleetCommand::Tell => self.want_advance(now.held),
@@ -69,7 +67,7 @@ impl FleetWorker {
 
     pub(super) fn leave(&mut self, now: Now) {
         if !std::mem::replace(&mut self.life.leaving, true) {
-            self.options.about.leaving = true;
+            self.env.options.about.leaving = true;
             self.forget_refusals();
             self.claims.plan(VecDeque::new());
             self.announce(now);
@@ -91,7 +89,7 @@ impl FleetWorker {
     }
 
     pub(super) fn announce(&mut self, now: Now) {
-        let about = self.announced_record();
+        let about = self.profile.announcement(&self.env.options.about);
         self.command_holder(now, Command::Announce(about));
         if self.life.session.is_none() {
             self.announced(now);
@@ -102,7 +100,8 @@ impl FleetWorker {
     pub(super) fn announced(&mut self, now: Now) {
         if self.life.leaving {
             // Without a push they notice only when they next look.
-            let notice = self.part(16) + if self.options.push { Duration::ZERO } else { self.heard_within() };
+            let notice = self.env.part(16)
+                + if self.env.options.push { Duration::ZERO } else { self.env.heard_within() };
             self.life.leave_from = Some(now.held.after(notice));
             // A look that was asked for before says nothing about then.
             self.drains.is_due = false;
@@ -112,7 +111,7 @@ impl FleetWorker {
 
     /// What it offers can't be written: it goes on with what the others know. One that leaves does so all the same.
     pub(super) fn not_announced(&mut self, now: Now, error: StoreError) {
-        self.options.about = About { leaving: self.life.leaving, ..self.offered.clone() };
+        self.env.options.about = About { leaving: self.life.leaving, ..self.profile.offered().clone() };
         self.tell(FleetNotice::Trouble(error));
         if self.life.leaving {
             self.announced(now);

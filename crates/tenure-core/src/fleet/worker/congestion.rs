@@ -4,9 +4,6 @@
 //! Between two pauses, one more may be under way for each answer, as in the slow start of TCP (Jacobson 1988). A run of few answers doubles
 //! the next pause, and one of many halves it: so however many workers there are, the store has capacity left most of the time.
 
-use super::FleetWorker;
-use crate::bugs::Bug;
-use crate::values::error::{ErrorKind, StoreError};
 use crate::values::time::{Now, Tick};
 use std::time::Duration;
 
@@ -65,18 +62,6 @@ impl CongestionWindow {
     /// When more may begin, unless something has to end before.
     pub(super) fn wake_at(&self, under_way: usize) -> Option<Tick> {
         (under_way < self.most).then_some(self.resume_at)
-    }
-}
-
-impl FleetWorker {
-    /// The first pause after a refusal.
-    pub(super) fn refusal_pause(&self) -> Duration {
-        self.part(64) + self.part(64) / 256 * u32::from(self.nonces.jitter())
-    }
-
-    /// Whether the store has too much to do for this now: it has not done it, and may do so later.
-    pub(super) fn store_is_busy(&self, error: &StoreError) -> bool {
-        error.kind() == ErrorKind::Unavailable && !self.has_bug(Bug::BusyStorePressed)
     }
 }
 

@@ -91,7 +91,7 @@ impl FleetWorker {
             self.awaited.insert(key);
             return;
         }
-        let interval = self.interval();
+        let interval = self.env.interval();
         let miss =
             self.doubts.missed.entry(key.clone()).or_insert(Miss { rounds: 0, until: Tick(0), told: true });
         let is_new = now.held >= miss.until;
@@ -106,11 +106,11 @@ impl FleetWorker {
             return;
         }
         self.awaited.insert(key);
-        self.look.next = self.look.next.min(now.held.after(self.part(16)));
+        self.look.next = self.look.next.min(now.held.after(self.env.part(16)));
         if is_new {
-            self.awaited_from = now.held;
+            self.awaited.begin(now);
             // Whoever made another plan has done some of it by now: seen again, the rest may be free.
-            self.list_again(now.held.after(self.part(16)));
+            self.list_again(now.held.after(self.env.part(16)));
         }
     }
 
@@ -129,14 +129,14 @@ impl FleetWorker {
     /// and it is tried again, after as long as it has been refused by now. So that becomes rare, and does not end.
     pub(super) fn refused(&mut self, now: Now, lease: LeaseId) {
         let Some(key) = self.forget(lease) else { return };
-        let (ttl, soonest) = (self.part(1), now.held.after(self.part(16)));
+        let (ttl, soonest) = (self.env.part(1), now.held.after(self.env.part(16)));
         let refusal = self.doubts.refused.add(now, key, ttl, false, soonest);
         self.list_again(refusal.again_at);
     }
 
     /// Leaves out what the store has refused, until that is to be tried again: all is listed for other reasons, too.
     pub(super) fn without_refused(&mut self, now: Now, mut claims: VecDeque<Claim>) -> VecDeque<Claim> {
-        if self.has_bug(Bug::RefusalForgotten) {
+        if self.env.has_bug(Bug::RefusalForgotten) {
             return claims;
         }
         let mut again_at = None;
@@ -165,20 +165,20 @@ mod tests {
     //! got or is planned for others; one that the store refuses is tried ever more seldom, and always; all are told ever more seldom of
     //! what stays where it is not planned.
     use super::*;
-    use crate::fleet::worker::advance::Advance;
     use crate::fleet::worker::alone::*;
     use crate::values::error::StoreError;
 
     /// Claims a unit that somebody else has. Whether it waits for that, when it lists again, and when all do.
     fn misses(worker: &mut FleetWorker, secs: u64) -> (bool, Option<u64>, Option<u64>) {
-        (worker.advance, worker.doubts.list_at) = (Advance::Idle, None);
+        worker.advance.end();
+        worker.doubts.list_at = None;
         worker.try_unit(at(secs), unit(0), None);
         let lease = worker.own[&unit(0)].lease;
         let before = worker.doubts.tells_at();
         worker.missed(at(secs), lease);
         let waits = worker.awaited.remove(&unit(0));
         let since = |tick: Option<Tick>| tick.map(|tick| tick.since(at(secs).held).as_secs());
-        assert_eq!(worker.advance, Advance::Idle, "what is had by then is told to nobody");
+        assert!(worker.advance.is_idle(), "what is had by then is told to nobody");
         let tells = worker.doubts.tells_at().filter(|at| Some(*at) != before);
         (waits, since(worker.doubts.list_at), since(tells))
     }
@@ -212,9 +212,9 @@ mod tests {
         let mut worker = worker(0);
         misses(&mut worker, 100);
         worker.wake_doubts(at(131));
-        assert_eq!(worker.advance, Advance::Idle);
+        assert!(worker.advance.is_idle());
         worker.wake_doubts(at(132));
-        assert_eq!((worker.advance.wake_at(), worker.doubts.wake_at()), (Some(at(132).held), None));
+        assert_eq!((worker.advance.wanted_at(), worker.doubts.wake_at()), (Some(at(132).held), None));
         let others = |worker: &mut FleetWorker, at_rest| worker.doubts.keep(|_| false, |_| at_rest);
         for was_got in [true, false] {
             others(&mut worker, true);
@@ -225,14 +225,14 @@ mod tests {
                 others(&mut worker, true);
             }
             worker.wake_doubts(at(2000));
-            assert_eq!(worker.advance, Advance::Idle);
+            assert!(worker.advance.is_idle());
         }
         misses(&mut worker, 3000);
         others(&mut worker, false);
         worker.wake_doubts(at(3031));
-        assert_eq!(worker.advance, Advance::Idle, "whoever is to have it now may know");
+        assert!(worker.advance.is_idle(), "whoever is to have it now may know");
         worker.wake_doubts(at(3032));
-        assert_eq!((worker.advance.wake_at(), worker.doubts.wake_at()), (Some(at(3032).held), None));
+        assert_eq!((worker.advance.wanted_at(), worker.doubts.wake_at()), (Some(at(3032).held), None));
     }
 
     /// Claims a unit, which the store refuses. When it lists again, in seconds.

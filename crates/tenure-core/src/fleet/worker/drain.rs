@@ -25,9 +25,9 @@ impl FleetWorker {
         let goes = self.own.values().filter(|own| own.stage == Stage::Held && own.goes.is_some()).count();
         if goes > 0 && self.drains.at.is_none() {
             // Without a push the others hear of it only when they next look. All that a leaver has goes, so it is worth the wait.
-            let hear = self.life.leaving && !self.options.push;
-            let heard = if hear { self.heard_within() } else { Duration::ZERO };
-            self.drains.at = Some(now.held.after(heard + self.part(16)));
+            let hear = self.life.leaving && !self.env.options.push;
+            let heard = if hear { self.env.heard_within() } else { Duration::ZERO };
+            self.drains.at = Some(now.held.after(heard + self.env.part(16)));
         }
         goes
     }
@@ -40,13 +40,13 @@ impl FleetWorker {
             self.look_now(now);
         }
         // Whoever is to have what the planner passes on has been told to wait for it: nobody tells a worker of what it does not wait for.
-        if self.is_planner() && self.telling.is_under_way() && now.held < at.after(self.part(1)) {
+        if self.is_planner() && self.planner.is_telling() && now.held < at.after(self.env.part(1)) {
             return;
         }
         // Where something changes all the time, it is enough that the plan was made since.
         let is_stale =
             if self.is_planner() { self.is_behind() } else { self.has_news() || self.hearing.is_reading() };
-        let is_newest = self.look.seen_from >= at && !is_stale && self.listing.is_none();
+        let is_newest = self.look.seen_from >= at && !is_stale && !self.lister.is_listing();
         if !is_newest && self.planned_from < at {
             return;
         }
@@ -84,7 +84,7 @@ impl FleetWorker {
     }
 
     fn drain(&mut self, now: Now, lease: LeaseId, reason: Reason) {
-        let until = now.held.after(self.options.drain);
+        let until = now.held.after(self.env.options.drain);
         if self.own_of(lease).is_some_and(|(_, own)| own.asked.end.is_some()) {
             // What was done for it has ended.
             return;
@@ -98,14 +98,14 @@ impl FleetWorker {
             self.drains.began = now.held;
             self.tell(FleetNotice::Draining(lease, reason, until));
         }
-        if self.has_bug(Bug::DrainNotAwaited) {
+        if self.env.has_bug(Bug::DrainNotAwaited) {
             self.give_away(now, lease);
         }
     }
 
     /// What was done for it has ended.
     pub(super) fn drained(&mut self, now: Now, lease: LeaseId) {
-        let me = self.me.clone();
+        let me = self.env.me.clone();
         let leaving = self.life.leaving;
         let Some((_, own)) = self.own_of(lease) else {
             return self.tell(FleetNotice::Released(lease, None, false));

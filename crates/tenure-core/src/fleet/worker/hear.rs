@@ -76,8 +76,7 @@ impl Hearing {
 impl FleetWorker {
     /// The last plan that the board tells of, unless it was heard.
     fn news(&self) -> Option<(&Attachment, &ToldPlan)> {
-        let mark = self.board.as_ref()?.plan.as_ref()?;
-        let planner = self.planner.as_ref()?;
+        let (mark, planner) = (self.board.told_plan()?, self.board.planner()?);
         let is_heard =
             self.hearing.heard.as_ref().is_some_and(|(who, number)| who == planner && *number >= mark.number);
         (!is_heard && !self.is_planner()).then_some((planner, mark))
@@ -92,14 +91,14 @@ impl FleetWorker {
         if self.is_deaf() || self.hearing.is_reading() {
             return None;
         }
-        let again = self.doubts.list_at.filter(|_| self.planner.is_some());
+        let again = self.doubts.list_at.filter(|_| self.board.planner().is_some());
         let news = self.has_news().then_some(self.hearing.retry_at);
         news.into_iter().chain(again.map(|at| at.max(self.hearing.retry_at))).min()
     }
 
     /// Whether this worker goes by what it lists itself.
     fn is_deaf(&self) -> bool {
-        self.session_fence().is_none() || self.is_planner() || self.look.blind || self.hearing.lists
+        self.session_fence().is_none() || self.is_planner() || self.board.is_blind() || self.hearing.lists
     }
 
     pub(super) fn wake_hearing(&mut self, now: Now) {
@@ -112,15 +111,15 @@ impl FleetWorker {
         let news = self.news().map(|(planner, mark)| (planner.clone(), mark.clone()));
         let mut is_news = false;
         if let Some((planner, mark)) = &news {
-            self.pace.meet([mark.ttls.0, mark.ttls.1].into_iter());
+            self.env.pace.meet([mark.ttls.0, mark.ttls.1].into_iter());
             let is_next = self
                 .hearing
                 .heard
                 .as_ref()
                 .is_some_and(|(who, number)| who == planner && number + 1 == mark.number);
-            let is_next = is_next || self.has_bug(Bug::MissedPlanIgnored);
-            let is_many = !self.has_bug(Bug::OverflowIsNothing);
-            let me = self.holder.id();
+            let is_next = is_next || self.env.has_bug(Bug::MissedPlanIgnored);
+            let is_many = !self.env.has_bug(Bug::OverflowIsNothing);
+            let me = &self.env.id;
             let is_told = mark.told.as_ref().map_or(is_many, |told| told.contains(me));
             is_news = is_told;
             if is_next && !is_told {
@@ -132,12 +131,12 @@ impl FleetWorker {
         let plan = match news {
             Some((planner, mark)) => (planner, mark.number),
             // Who plans anew has not told anybody yet: what was heard last is another one's plan.
-            None => match self.hearing.heard.clone().filter(|(who, _)| Some(who) == self.planner.as_ref()) {
+            None => match self.hearing.heard.clone().filter(|(who, _)| Some(who) == self.board.planner()) {
                 Some(heard) => heard,
                 None => return self.doubts.list_at = None,
             },
         };
-        let Ok(key) = self.options.fleet.part(self.holder.id()) else { return };
+        let Ok(key) = self.env.fleet().part(&self.env.id) else { return };
         self.doubts.list_at = None;
         if let Some(broken) = self.hearing.broken.take().filter(|broken| self.goes_on(now, broken, &plan)) {
             return drop(self.read_units(broken));
@@ -162,7 +161,7 @@ impl FleetWorker {
             Ok(Answer::Listed(found)) => found,
             Ok(_) => return,
             Err(error) => {
-                self.hearing.retry_at = now.held.after(self.pause(16, &error));
+                self.hearing.retry_at = now.held.after(self.env.pause(16, &error));
                 self.list_again(self.hearing.retry_at);
                 // Of many reads some fail now and then: what the others have shown stands.
                 self.hearing.broken = Some(reading).filter(|reading| reading.part.is_some());
@@ -177,19 +176,20 @@ impl FleetWorker {
                     // Nobody can tell this worker anything: it sees for itself.
                     self.tell(FleetNotice::Trouble(error));
                     self.hearing.heard = Some(reading.plan);
-                    self.hearing.lists = self.may_list(now) && !self.has_bug(Bug::UnreadPartIgnored);
+                    self.hearing.lists =
+                        self.lister.may_list(now) && !self.env.has_bug(Bug::UnreadPartIgnored);
                     return;
                 }
                 None => None,
             };
             let part = self.valid_part(part, &reading.plan.0);
-            if part.is_none() && self.has_bug(Bug::OldPartStands) {
+            if part.is_none() && self.env.has_bug(Bug::OldPartStands) {
                 return self.hearing.heard = Some(reading.plan);
             }
             reading.is_news &= part.is_some();
             let part = part.unwrap_or_else(|| self.no_part(now, &reading.plan.0));
             // Whom the store does not let list does what it is told besides.
-            if part.lists.is_some() && self.may_list(now) {
+            if part.lists.is_some() && self.lister.may_list(now) {
                 self.hearing.heard = Some(reading.plan);
                 self.hearing.lists = true;
                 return;
@@ -211,15 +211,15 @@ impl FleetWorker {
             let is_overtaken = self.follow_part(now, &part, found, is_news);
             if is_news && is_overtaken {
                 // Somebody has done meanwhile what an earlier plan said.
-                self.want_advance(now.held.after(self.interval() / 2));
+                self.want_advance(now.held.after(self.env.interval() / 2));
             }
         }
     }
 
     /// A part counts if who plans now has written it, and for this very session.
     fn valid_part(&self, part: Option<Part>, planner: &Attachment) -> Option<Part> {
-        let obeys = self.has_bug(Bug::DeposedPlannerObeyed);
-        let any = self.has_bug(Bug::AnySessionsPart);
+        let obeys = self.env.has_bug(Bug::DeposedPlannerObeyed);
+        let any = self.env.has_bug(Bug::AnySessionsPart);
         part.filter(|part| {
             (any || Some(part.to) == self.session_fence()) && (obeys || part.planner == *planner)
         })
@@ -229,8 +229,8 @@ impl FleetWorker {
     /// has written or deleted something there: who plans is told.
     fn no_part(&mut self, now: Now, planner: &Attachment) -> Part {
         let named = self.news().and_then(|(_, mark)| mark.told.clone());
-        if named.is_some_and(|told| told.contains(self.holder.id())) {
-            self.want_advance(now.held.after(self.interval() / 2));
+        if named.is_some_and(|told| told.contains(&self.env.id)) {
+            self.want_advance(now.held.after(self.env.interval() / 2));
         }
         Part::new(planner.clone(), self.session_fence().unwrap_or(Fence(0)))
     }

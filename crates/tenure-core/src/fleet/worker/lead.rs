@@ -1,12 +1,10 @@
 //! The planner's role: it belongs to the worker that the board names. A worker that sees no planner takes the role. Workers that watch
 //! the others end the sessions of silent ones.
 
-use super::advance::Advance;
-use super::unfit::Unfit;
 use super::{FleetWorker, InFlight};
 use crate::bugs::Bug;
-use crate::fleet::board::{self, ToldPlan};
-use crate::fleet::planning::{Planning, Role};
+use crate::fleet::board::ToldPlan;
+use crate::fleet::planning::Role;
 use crate::fleet::talk::FleetNotice;
 use crate::holder::failure_detector::HolderVerdict;
 use crate::op::{Answer, Expect, Op, Outcome, Write};
@@ -20,38 +18,27 @@ use std::time::Duration;
 /// About so many workers at the most do at once what one of them has to do.
 const MOST_AT_ONCE: u64 = 40;
 
-/// Who plans, as far as this worker knows.
-#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Lead {
-    /// A planner that is named by the board, and is dead or has stopped.
-    pub(super) gone: Option<Attachment>,
-    /// The board is to be raised for no other reason than that nobody plans.
-    pub(super) only_fills: bool,
-    pub(super) unfit: Unfit,
-}
-
 impl FleetWorker {
     /// Whether this worker is to take the planner's place.
     pub(super) fn is_standby(&self) -> bool {
-        let is_named = self.board.as_ref().is_some_and(|board| board.standbys.contains(self.holder.id()));
-        is_named && !self.is_planner() && self.session_fence().is_some()
+        self.board.names_standby(&self.env.id) && !self.is_planner() && self.session_fence().is_some()
     }
 
     /// The generation that the board shows.
     pub(super) fn generation(&self) -> Fence {
-        board::generation(self.board.as_ref().map(|board| &board.stored))
+        self.board.generation()
     }
 
     /// The last plan that was told by who plans now.
     pub(super) fn told_plan(&self) -> Option<&ToldPlan> {
-        self.board.as_ref()?.plan.as_ref()
+        self.board.told_plan()
     }
 
     /// Whether this worker plans for all.
     pub(super) fn is_planner(&self) -> bool {
-        self.planner
-            .as_ref()
-            .is_some_and(|planner| planner.session == self.me && Some(planner.fence) == self.session_fence())
+        self.board.planner().is_some_and(|planner| {
+            planner.session == self.env.me && Some(planner.fence) == self.session_fence()
+        })
     }
 
     /// Tells users who plans, and what this worker is to that, if either has changed.
@@ -61,44 +48,40 @@ impl FleetWorker {
             () if self.is_standby() => Role::Standby,
             () => Role::Member,
         };
-        let planning =
-            self.board.as_ref().map(|board| Planning::of(&board.stored.record)).unwrap_or_default();
-        if (role, &planning) != (self.planning.0, &self.planning.1) {
-            self.planning = (role, planning.clone());
-            self.tell(FleetNotice::Planning(role, Box::new(planning)));
+        if let Some(notice) = self.board.planning(role) {
+            self.tell(notice);
         }
     }
 
     /// Whether nobody plans, going by a board that names this planner.
     pub(super) fn is_vacant(&self, planner: Option<&Attachment>) -> bool {
-        planner.is_none_or(|planner| Some(planner) == self.lead.gone.as_ref() || planner.session == self.me)
+        planner.is_none_or(|planner| self.board.has_gone(planner) || planner.session == self.env.me)
             && !self.is_planner()
     }
 
     /// If nobody plans, this worker does from now on, unless somebody else is sooner.
     pub(super) fn fill_vacancy(&mut self, now: Now) {
         let fills =
-            self.is_vacant(self.planner.as_ref()) && self.session_fence().is_some() && self.life.joined;
-        let fills = fills && self.may_plan(now);
-        if !fills || self.is_stopping() || self.advance != Advance::Idle || self.has_bug(Bug::StandsByForEver)
-        {
+            self.is_vacant(self.board.planner()) && self.session_fence().is_some() && self.life.joined;
+        let fills = fills && self.planner.may_plan(now, &self.env);
+        if !fills || self.is_stopping() || !self.advance.is_idle() || self.env.has_bug(Bug::StandsByForEver) {
             return;
         }
-        self.lead.only_fills = true;
         // Whoever stands by has watched the others. Whoever leaves plans only if nobody else does.
-        let has_standbys = self.board.as_ref().is_some_and(|board| !board.standbys.is_empty());
         let later = match () {
-            () if self.life.leaving || self.lead.unfit.is_known() || !self.is_early() => self.interval() / 2,
-            () if !has_standbys || self.is_standby() => Duration::ZERO,
-            () => self.part(16),
+            () if self.life.leaving || self.planner.has_failed() || !self.is_early() => {
+                self.env.interval() / 2
+            }
+            () if !self.board.has_standbys() || self.is_standby() => Duration::ZERO,
+            () => self.env.part(16),
         };
-        self.advance = Advance::At(now.held.after(later));
+        self.advance.fill(now.held.after(later));
     }
 
     /// In a large fleet some are sooner than others, so that not all of them write at once.
     fn is_early(&self) -> bool {
         let workers = self.told_plan().map_or(1, |plan| plan.counts.0);
-        crate::fleet::digest::spread(&self.me) % workers.max(1) < MOST_AT_ONCE
+        crate::fleet::digest::spread(&self.env.me) % workers.max(1) < MOST_AT_ONCE
     }
 
     pub(super) fn saw_session(
@@ -122,7 +105,7 @@ impl FleetWorker {
             peer.attested = attested;
         }
         let verdict = self.holder.judge(now, key, &stored, &tenure);
-        if self.has_bug(Bug::SessionSilenceForgotten) {
+        if self.env.has_bug(Bug::SessionSilenceForgotten) {
             self.holder.forget_silence(key);
         }
         match verdict {
@@ -130,8 +113,8 @@ impl FleetWorker {
             HolderVerdict::Suspected if !self.look.latest => self.look_again(now),
             HolderVerdict::Suspected => {
                 let since = *self.look.suspected.entry(key.clone()).or_insert(now.held);
-                let is_planner = self.planner.as_ref().is_some_and(|planner| planner.session == *key);
-                let at = since.after(self.part(16));
+                let is_planner = self.board.names_planner(key);
+                let at = since.after(self.env.part(16));
                 // If the planner does not see to that, whoever stands by does.
                 if self.is_planner() || is_planner || now.held >= at {
                     return self.fence_session(now, key.clone(), stored);
@@ -170,11 +153,11 @@ impl FleetWorker {
     pub(super) fn fence_session(&mut self, now: Now, key: Key, stored: Stored) {
         self.peers.remove(&key);
         self.look.overdue.remove(&key);
-        if self.io.is_fencing(&key) || self.has_bug(Bug::DeadSessionIgnored) {
+        if self.io.is_fencing(&key) || self.env.has_bug(Bug::DeadSessionIgnored) {
             return;
         }
         let dead = Attachment { session: key.clone(), fence: stored.record.fence };
-        if let Some(again_at) = self.unended_until(now, &dead) {
+        if let Some(again_at) = self.burials.unended_until(now, &dead) {
             if !self.replaces_planner(now, &dead.session) {
                 self.try_again_to_end(now, again_at);
             }
@@ -183,7 +166,7 @@ impl FleetWorker {
         let Ok(fence) = stored.record.fence.next(Fence::floor(now.wall)) else { return };
         let heartbeat = heartbeat(&stored.record);
         let record =
-            Record { fence, nonce: self.nonces.draw(), stamp: now.wall, tenure: None, ..stored.record };
+            Record { fence, nonce: self.env.nonces.draw(), stamp: now.wall, tenure: None, ..stored.record };
         let write = Write { key: key.clone(), expect: Expect::Unchanged(stored.version), record };
         self.send(InFlight::Fence(dead, heartbeat), Op::Write(Box::new(write)));
     }
@@ -199,7 +182,7 @@ impl FleetWorker {
         let is_silent = |stored: &Stored| {
             last.is_some() && stored.record.fence == dead.fence && heartbeat(&stored.record) == last
         };
-        let has_bug = self.has_bug(Bug::LetterTakenForLife);
+        let has_bug = self.env.has_bug(Bug::LetterTakenForLife);
         let result = match result {
             Ok(Answer::Write(Outcome::Lost(Some(stored)))) if is_silent(&stored) && !has_bug => {
                 return self.fence_session(now, dead.session.clone(), stored);
@@ -208,13 +191,13 @@ impl FleetWorker {
         };
         let mut again_at = None;
         if let Err(error) = result {
-            again_at = Some(self.could_not_end(now, dead, error.is_passing()));
+            again_at = Some(self.burials.could_not_end(now, &self.env, dead, error.is_passing()));
             self.tell(FleetNotice::Trouble(error));
         } else {
             self.holder.forget_silence(&dead.session);
-            self.has_ended(dead);
+            self.burials.has_ended(dead);
         }
-        if self.has_bug(Bug::DeathNotTold) {
+        if self.env.has_bug(Bug::DeathNotTold) {
             return;
         }
         // Won or lost, the roster shows what it came to.
@@ -227,11 +210,12 @@ impl FleetWorker {
 
     /// Whether a session that is over was the planner's. Then this worker plans from now on, unless somebody else is sooner.
     fn replaces_planner(&mut self, now: Now, session: &Key) -> bool {
-        let planner = self.planner.as_ref().filter(|planner| planner.session == *session);
-        let Some(planner) = planner.cloned() else { return false };
-        self.lead.gone = Some(planner);
-        self.fill_vacancy(now);
-        true
+        let was_planner = self.board.names_planner(session);
+        if was_planner {
+            self.board.planner_went();
+            self.fill_vacancy(now);
+        }
+        was_planner
     }
 }
 

@@ -1,9 +1,7 @@
 //! The end of a worker that leaves in good order.
 
 use super::FleetWorker;
-use super::advance::Advance;
 use super::own::{Own, Stage};
-use crate::backoff::refusal::LastingRefusal;
 use crate::fleet::talk::Reason;
 use crate::holder::command::Command;
 use crate::values::time::{Now, Tick};
@@ -40,13 +38,9 @@ impl FleetWorker {
     /// Whether nothing is left of a worker that leaves, and the others were told.
     fn has_left(&self, now: Now) -> bool {
         // One refusal may have been for a moment.
-        let lasts = |refusal: LastingRefusal| refusal.stood(now) >= self.part(4);
+        let in_vain = self.advance.waits_in_vain(now, self.env.part(4));
         let is_told = self.session_fence().is_none() || self.life.leave_from.is_some();
-        let is_said = match self.advance {
-            Advance::Idle => true,
-            Advance::At(_) => self.look.blind || self.advance_refused.is_some_and(lasts),
-            Advance::Sent { .. } => self.look.blind,
-        };
+        let is_said = self.advance.is_idle() || self.board.is_blind() || in_vain;
         self.life.leaving && self.own.is_empty() && is_told && is_said && !self.letters.are_owed()
     }
 
@@ -60,7 +54,6 @@ mod tests {
     //! Plan: nothing is done before a worker is told to join, and a session that can't be had is tried now and then; who leaves
     //! without a session is gone at once, whatever it was about to claim; who leaves says so whatever else it offers; who
     //! stops claims nothing more.
-    use crate::fleet::worker::advance::Advance;
     use crate::fleet::worker::alone::*;
     use crate::fleet::{About, FleetCommand, FleetNotice};
     use crate::op::{Event, Machine, Op, Request, Step};
@@ -78,7 +71,7 @@ mod tests {
     #[test]
     fn a_session_that_cant_be_had_is_tried_again_after_an_eighth_of_a_ttl() {
         let (mut worker, mut now) = (worker(0), at(1));
-        let key = worker.me.clone();
+        let key = worker.env.me.clone();
         let claim = |step: Step<FleetNotice>| {
             let claim = |request: &Request| matches!(&request.op, Op::Write(write) if write.key == key);
             step.requests.into_iter().find(claim).map(|request| request.id)
@@ -112,7 +105,7 @@ mod tests {
         worker.step(at(1), Event::Command(FleetCommand::Leave));
         let offer = FleetCommand::Offer(About { units: 3, ..About::default() });
         worker.step(at(1), Event::Command(offer));
-        assert_eq!(worker.options.about, About { units: 3, leaving: true, ..About::default() });
+        assert_eq!(worker.env.options.about, About { units: 3, leaving: true, ..About::default() });
     }
 
     #[test]
@@ -121,10 +114,10 @@ mod tests {
         worker.life.joined = true;
         worker.life.leaving = true;
         worker.life.leave_from = Some(at(2).held);
-        worker.advance = Advance::At(at(30).held);
+        worker.advance.want(at(30).held);
         worker.wake_leaving(at(3));
         assert!(!worker.is_stopping(), "the others are to be told yet");
-        worker.advance = Advance::Idle;
+        worker.advance.end();
         worker.life.leave_from = Some(at(4).held);
         worker.wake_leaving(at(3));
         assert!(!worker.is_stopping(), "and to hear of it");

@@ -1,12 +1,12 @@
 //! Letters to other workers, in their sessions' records, which they renew anyway. So a worker reads its letter within an interval, and no
 //! other worker reads anything. A letter says that a unit was passed on to the worker, or that its part of the plan is new.
 
-use super::{FleetWorker, InFlight};
+use super::env::FleetEnv;
 use crate::bugs::Bug;
 use crate::op::{Answer, Expect, Op, Outcome, Write};
 use crate::values::error::StoreError;
 use crate::values::fence::{Fence, Nonce};
-use crate::values::key::{HolderId, Key};
+use crate::values::key::Key;
 use crate::values::record::{Ask, Letter, Stored};
 use crate::values::time::{Now, Tick};
 use std::collections::BTreeMap;
@@ -37,6 +37,17 @@ struct Attempts {
     retry_at: Option<Tick>,
 }
 
+/// What is to be done about a letter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum LetterStep {
+    /// The session's record is to be read, or written with the letter in it.
+    Send(Key, Key, Op),
+    /// There is more to tell the worker with this session by now: another letter is to be written about that.
+    Again(Key, Key),
+    /// It can't be told by a letter of its unit: all are to look.
+    TellAll,
+}
+
 impl Letters {
     /// Whether somebody is still to be told of something, and may be so at once.
     pub(super) fn are_owed(&self) -> bool {
@@ -46,118 +57,94 @@ impl Letters {
     pub(super) fn wake_at(&self) -> Option<Tick> {
         self.under_way.values().filter_map(|attempts| attempts.retry_at).min()
     }
-}
 
-impl FleetWorker {
-    /// Tells the worker with this session that a unit was passed on to it.
-    pub(super) fn tell_of_unit(&mut self, now: Now, unit: Key, session: Key) {
-        if self.has_bug(Bug::TransfereeUntold) {
-            return;
+    /// A unit was passed on to the worker with this session, which shows this fence if there is such a worker.
+    pub(super) fn about_unit(
+        &mut self,
+        env: &FleetEnv,
+        session: Key,
+        unit: Key,
+        fence: Option<Fence>,
+    ) -> Option<LetterStep> {
+        if env.has_bug(Bug::TransfereeUntold) {
+            return None;
         }
-        let units = self.letters.under_way.keys().filter(|(_, about)| self.is_unit(about)).count();
-        if units >= MOST || !self.write_letter(session, unit) {
-            self.want_advance(now.held);
-        }
-    }
-
-    /// Tells a worker that its part of the plan is a new one. If it can't be told, it hears of it when it next looks at the board.
-    pub(super) fn tell_of_part(&mut self, who: &HolderId) {
-        if let (Ok(session), Ok(part)) = (self.options.fleet.worker(who), self.options.fleet.part(who)) {
-            self.write_letter(session, part);
+        let units = self.under_way.keys().filter(|(_, about)| is_unit(env, about)).count();
+        match fence.filter(|_| units < MOST) {
+            Some(fence) => self.write(session, unit, fence),
+            None => Some(LetterStep::TellAll),
         }
     }
 
-    /// False if there is no such worker as far as this one knows.
-    fn write_letter(&mut self, session: Key, about: Key) -> bool {
-        let Some(fence) = self.peers.get(&session).map(|peer| peer.fence) else { return false };
+    /// The worker with this session, which shows this fence, is to be told of a unit or a part.
+    pub(super) fn write(&mut self, session: Key, about: Key, fence: Fence) -> Option<LetterStep> {
         let letter = (session.clone(), about);
-        if let Some(attempts) = self.letters.under_way.get_mut(&letter) {
+        if let Some(attempts) = self.under_way.get_mut(&letter) {
             attempts.again = true;
-            return true;
+            return None;
         }
-        self.letters
-            .under_way
-            .insert(letter.clone(), Attempts { fence, made: 0, again: false, retry_at: None });
-        self.send(InFlight::Letter(letter.0, letter.1), Op::Read(session));
-        true
+        let attempts = Attempts { fence, made: 0, again: false, retry_at: None };
+        self.under_way.insert(letter.clone(), attempts);
+        Some(LetterStep::Send(letter.0, letter.1, Op::Read(session)))
     }
 
-    pub(super) fn lettered(
+    /// A session was read or written for a letter, or was not.
+    pub(super) fn answered(
         &mut self,
         now: Now,
-        session: Key,
-        about: Key,
+        env: &mut FleetEnv,
+        letter: (Key, Key),
         result: Result<Answer, StoreError>,
-    ) {
-        let nonce = self.nonces.draw();
-        let letter = (session, about);
-        let Some(attempts) = self.letters.under_way.get_mut(&letter) else { return };
+    ) -> Option<LetterStep> {
+        let nonce = env.nonces.draw();
+        let attempts = self.under_way.get_mut(&letter)?;
         attempts.made += 1;
         let found = match result {
-            Ok(Answer::Write(Outcome::Won { .. })) => return self.letter_written(letter),
+            Ok(Answer::Write(Outcome::Won { .. })) => return self.written(letter),
             Ok(Answer::Read(current) | Answer::Write(Outcome::Lost(current))) => Some(current),
             Ok(Answer::Listed(_)) | Err(_) => None,
         };
         let Attempts { fence, made, .. } = *attempts;
-        let is_unit = self.is_unit(&letter.1);
+        let is_unit = is_unit(env, &letter.1);
         let most = if is_unit { ATTEMPTS } else { ATTEMPTS_ABOUT_A_PART };
         let has_gone = found
             .as_ref()
             .is_some_and(|current| current.as_ref().is_none_or(|stored| stored.record.fence != fence));
         let current = found.flatten().filter(|_| !has_gone && made <= most);
         if current.as_ref().is_some_and(|stored| stands(&letter, stored)) {
-            return self.letter_written(letter);
+            return self.written(letter);
         }
         if let Some(write) = current.and_then(|stored| with_letter(&letter, stored, nonce)) {
-            return self.send(InFlight::Letter(letter.0, letter.1), Op::Write(Box::new(write)));
+            return Some(LetterStep::Send(letter.0, letter.1, Op::Write(Box::new(write))));
         }
         if !is_unit && !has_gone && made < most {
-            let retry_at = Some(now.held.after(self.part(16)));
-            self.letters.under_way.entry(letter).and_modify(|attempts| attempts.retry_at = retry_at);
-            return;
+            attempts.retry_at = Some(now.held.after(env.part(16)));
+            return None;
         }
         // It has gone, or can't be told.
-        self.letters.under_way.remove(&letter);
-        if is_unit {
-            self.want_advance(now.held);
-        }
+        self.under_way.remove(&letter);
+        is_unit.then_some(LetterStep::TellAll)
     }
 
-    pub(super) fn wake_letters(&mut self, now: Now) {
-        let due = self.letters.under_way.iter_mut();
+    /// Those whose time has come.
+    pub(super) fn wake(&mut self, now: Now) -> Vec<LetterStep> {
+        let due = self.under_way.iter_mut();
         let due = due.filter(|(_, attempts)| attempts.retry_at.is_some_and(|at| now.held >= at));
-        let due: Vec<(Key, Key)> = due
-            .map(|(letter, attempts)| {
-                attempts.retry_at = None;
-                letter.clone()
-            })
-            .collect();
-        for (session, about) in due {
-            self.send(InFlight::Letter(session.clone(), about), Op::Read(session));
-        }
+        let read = |((session, about), attempts): (&(Key, Key), &mut Attempts)| {
+            attempts.retry_at = None;
+            LetterStep::Send(session.clone(), about.clone(), Op::Read(session.clone()))
+        };
+        due.map(read).collect()
     }
 
-    fn letter_written(&mut self, letter: (Key, Key)) {
-        if self.letters.under_way.remove(&letter).is_some_and(|attempts| attempts.again) {
-            self.write_letter(letter.0, letter.1);
-        }
+    fn written(&mut self, letter: (Key, Key)) -> Option<LetterStep> {
+        let again = self.under_way.remove(&letter).is_some_and(|attempts| attempts.again);
+        again.then_some(LetterStep::Again(letter.0, letter.1))
     }
+}
 
-    fn is_unit(&self, key: &Key) -> bool {
-        self.options.fleet.unit_of(key).is_some()
-    }
-
-    /// A letter has come.
-    pub(super) fn got_letter(&mut self, now: Now, about: Key) {
-        if self.session_fence().is_none() {
-            return;
-        }
-        if self.is_unit(&about) {
-            self.given(now, about);
-        } else if self.options.fleet.part(self.holder.id()).as_ref() == Ok(&about) {
-            self.look_now(now);
-        }
-    }
+fn is_unit(env: &FleetEnv, about: &Key) -> bool {
+    env.fleet().unit_of(about).is_some()
 }
 
 /// Whether the same letter is there already, and unread.

@@ -5,14 +5,11 @@
 //! A look that expects no news asks for a recent state only, which costs some stores less. Its news is acted on only once a look at
 //! the latest state has confirmed it.
 
-mod turns;
-
-use self::turns::AwaitedTurns;
 use super::own::Stage;
 use super::watch::Watch;
 use super::{FleetWorker, InFlight};
 use crate::bugs::Bug;
-use crate::fleet::board::{self, SeenBoard};
+use crate::fleet::board;
 use crate::fleet::talk::FleetNotice;
 use crate::op::{Answer, Freshness, Hint, Listed, Op};
 use crate::values::error::StoreError;
@@ -46,15 +43,9 @@ pub(super) struct Look {
     /// Those who have been silent for a ttl, since when that is known here.
     pub(super) suspected: BTreeMap<Key, Tick>,
     pub(super) watch: Watch,
-    /// Which of the awaited units are looked at next.
-    turns: AwaitedTurns,
-    /// Since when the board shows the alarm.
-    pub(super) alarmed: Option<Tick>,
     /// Until then it may come to be shown: whoever knows of more who are overdue sets it again once a new generation has ended
     /// it, and who has just listed everything for that generation can afford some more looks.
     pub(super) wary_until: Tick,
-    /// The board's record can't be read: all is listed in each interval, until somebody mends or deletes it.
-    pub(super) blind: bool,
 }
 
 impl Look {
@@ -67,7 +58,7 @@ impl FleetWorker {
     /// A hint from the store.
     pub(super) fn hint(&mut self, now: Now, hint: &Hint) {
         match hint.key() {
-            Some(key) if *key == self.board_key => self.look_now(now),
+            Some(key) if *key == self.env.board_key => self.look_now(now),
             Some(key) if self.awaited.contains(key) && self.has_waited(now).is_zero() => {
                 self.try_unit(now, key.clone(), None);
                 if let Some(own) = self.own.get_mut(key) {
@@ -76,7 +67,7 @@ impl FleetWorker {
             }
             // Its owner may go on writing it for hours, and drain no sooner for that.
             Some(key) if self.awaited.contains(key) => {
-                self.look.turns.wrote(key);
+                self.awaited.wrote(key);
                 self.look_soon(now);
             }
             Some(_) => {}
@@ -89,7 +80,7 @@ impl FleetWorker {
     /// Not much sooner after the last look than those come that look often.
     fn look_soon(&mut self, now: Now) {
         self.look.closely = true;
-        let soon = self.look.sent.after(self.part(32));
+        let soon = self.look.sent.after(self.env.part(32));
         self.look.next = self.look.next.min(soon.max(now.held));
     }
 
@@ -112,40 +103,40 @@ impl FleetWorker {
         if self.look.under_way || now.held < self.look.next {
             return;
         }
-        let mut keys = vec![self.board_key.clone()];
+        let mut keys = vec![self.env.board_key.clone()];
         self.look.watched = self.watched(now);
         keys.extend(self.look.watched.keys().cloned());
-        keys.extend(self.look.turns.next(&self.awaited));
+        keys.extend(self.awaited.next_look());
         self.look.under_way = true;
         self.look.again = false;
         self.look.sent = now.held;
         let pace = self.pace(now);
         self.look.next = now.held.after(pace);
         if let Some(at) = self.look.watch.at.filter(|_| self.is_watcher()) {
-            self.look.next = self.look.next.min(at.after(self.interval()));
+            self.look.next = self.look.next.min(at.after(self.env.interval()));
         }
         let latest = std::mem::take(&mut self.look.closely)
-            || pace < self.interval()
+            || pace < self.env.interval()
             || !self.look.overdue.is_empty()
             || self.drains.is_due
-            || self.look.blind
+            || self.board.is_blind()
             || self.is_planner() && self.is_behind();
-        self.look.latest = latest || self.has_bug(Bug::StaleLookTrusted);
+        self.look.latest = latest || self.env.has_bug(Bug::StaleLookTrusted);
         let freshness = if latest { Freshness::Latest } else { Freshness::Recent };
         self.send(InFlight::Look, Op::ReadMany(keys, freshness));
-        if self.look.turns.has_more() {
+        if self.awaited.has_more() {
             self.look_soon(now);
         }
     }
 
     /// Whether a look shows nothing but what was to be expected: the board as it was, and sessions that were renewed.
     fn is_no_news(&self, found: &BTreeMap<Key, Result<Stored, StoreError>>) -> bool {
-        let board = match found.get(&self.board_key) {
+        let board = match found.get(&self.env.board_key) {
             Some(Ok(board)) => Some(board.version),
             Some(Err(_)) => return false,
             None => None,
         };
-        board == self.board.as_ref().map(|board| board.stored.version)
+        board == self.board.stored().map(|board| board.version)
             && self.look.watched.iter().all(|(key, fence)| {
                 let Some(Ok(stored)) = found.get(key) else { return false };
                 stored.record.tenure.is_some() && stored.record.fence == *fence
@@ -154,26 +145,26 @@ impl FleetWorker {
 
     /// How long until the next look, if nothing happens.
     fn pace(&self, now: Now) -> Duration {
-        let expects = self.hearing.expects(now) && !self.is_planner() && !self.options.push;
-        let alarmed = self.is_alarmed(now) || now.held < self.look.wary_until || expects;
+        let expects = self.hearing.expects(now) && !self.is_planner() && !self.env.options.push;
+        let alarmed = self.board.is_alarmed(now, &self.env) || now.held < self.look.wary_until || expects;
         let drains = self.own.values().any(|own| own.stage == Stage::Draining);
-        let often = if self.options.push { self.interval() / 4 } else { self.part(32) };
+        let often = if self.env.options.push { self.env.interval() / 4 } else { self.env.part(32) };
         match () {
             () if alarmed => often,
             () if drains || !self.awaited.is_empty() => {
-                (self.has_waited(now) / 32).max(often).min(self.interval())
+                (self.has_waited(now) / 32).max(often).min(self.env.interval())
             }
-            () => self.interval(),
+            () => self.env.interval(),
         }
     }
 
     /// For how long what is on its way to this worker, or from it, has taken longer than drains take. It may never come, as a unit whose
     /// owner the store does not let give it up, or take hours, as a body that its user does not end.
     fn has_waited(&self, now: Now) -> Duration {
-        if self.has_bug(Bug::AwaitedForEver) {
+        if self.env.has_bug(Bug::AwaitedForEver) {
             return Duration::ZERO;
         }
-        now.held.since(self.awaited_from.max(self.drains.began).after(self.part(1) * DRAINS))
+        now.held.since(self.awaited.since().max(self.drains.began).after(self.env.part(1) * DRAINS))
     }
 
     pub(super) fn looked(&mut self, now: Now, result: Result<Answer, StoreError>) {
@@ -182,10 +173,10 @@ impl FleetWorker {
             Ok(Answer::Listed(found)) => found,
             Ok(_) => return,
             Err(error) => {
-                self.look.turns.missed();
+                self.awaited.missed();
                 self.look.watch.again();
                 self.look.closely |= self.look.latest;
-                self.look.next = self.look.next.min(now.held.after(self.pause(16, &error)));
+                self.look.next = self.look.next.min(now.held.after(self.env.pause(16, &error)));
                 return self.tell(FleetNotice::Trouble(error));
             }
         };
@@ -194,20 +185,20 @@ impl FleetWorker {
         if self.look.latest {
             self.look.seen_from = self.look.sent;
         } else if !self.is_no_news(&found) {
-            self.look.turns.missed();
+            self.awaited.missed();
             return self.look_again(now);
         }
-        match found.remove(&self.board_key).transpose() {
+        match found.remove(&self.env.board_key).transpose() {
             Ok(board) => {
-                self.look.blind = false;
+                self.board.reads(true);
                 self.saw_board(now, board);
             }
             Err(error) => {
-                self.look.blind = !self.has_bug(Bug::BoardTrusted);
+                self.board.reads(self.env.has_bug(Bug::BoardTrusted));
                 self.tell(FleetNotice::Trouble(error));
             }
         }
-        let planner = self.planner.as_ref().and_then(|planner| found.get(&planner.session)?.as_ref().ok());
+        let planner = self.board.planner().and_then(|planner| found.get(&planner.session)?.as_ref().ok());
         let planner = planner.cloned();
         for (key, fence) in std::mem::take(&mut self.look.watched) {
             self.saw_session(now, &key, fence, found.remove(&key));
@@ -224,34 +215,21 @@ impl FleetWorker {
     }
 
     pub(super) fn saw_board(&mut self, now: Now, board: Option<Stored>) {
-        let same = self.board.as_ref().map(|board| board.stored.version)
-            == board.as_ref().map(|board| board.version);
+        let same = self.board.is_same(board.as_ref());
         if !same || !board::is_alarmed(board.as_ref()) {
-            let shows = board::is_alarmed(board.as_ref());
             let grew = board::generation(board.as_ref()) != self.generation();
-            if grew && !self.options.push {
-                self.look.wary_until = now.held.after(self.part(8));
+            if grew && !self.env.options.push {
+                self.look.wary_until = now.held.after(self.env.part(8));
             }
-            self.look.alarmed = shows.then_some(now.held);
+            self.board.see_alarm(now, board.as_ref());
             self.look.next = self.look.next.min(now.held.after(self.pace(now)));
         }
         let was_planner = self.is_planner();
-        let planner = board.as_ref().and_then(|board| board::planner(&board.record));
-        if planner != self.planner {
-            // Whoever plans anew lives, whatever became of its session's record before.
-            self.lead.gone = None;
-        }
-        self.planner = planner;
-        self.board = board.map(SeenBoard::of);
+        self.board.see(board);
         if was_planner != self.is_planner() {
-            self.telling.end();
-            self.rest.end();
-            self.lead.unfit.begin();
-            // It was made for the other role, and may be one that the store refuses.
-            self.listing = None;
-            self.listed = None;
+            self.planner.begin();
+            self.lister.begin_role(now);
             self.look.watch.begin();
-            (self.list_at, self.relist_at) = (now.held, Tick::NEVER);
         }
         if !same {
             self.tell_planning();

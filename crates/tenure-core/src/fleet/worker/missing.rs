@@ -45,7 +45,7 @@ impl FleetWorker {
     fn ask_after(&mut self, attachment: &Attachment, ttl: Ttl) {
         let is_asked =
             |flight: &InFlight| matches!(flight, InFlight::Missing(other, _) if other == attachment);
-        if !self.io.in_flight.values().any(is_asked) && !self.has_bug(Bug::MissingForgotten) {
+        if !self.io.in_flight.values().any(is_asked) && !self.env.has_bug(Bug::MissingForgotten) {
             self.send(InFlight::Missing(attachment.clone(), ttl), Op::Read(attachment.session.clone()));
         }
     }
@@ -65,10 +65,10 @@ impl FleetWorker {
             Ok(_) => {
                 // It began, or ended, while all was listed.
                 self.holder.session_is_there(attachment);
-                self.list_again(now.held.after(self.interval()));
+                self.list_again(now.held.after(self.env.interval()));
             }
             Err(error) => {
-                self.list_again(now.held.after(self.pause(16, &error)));
+                self.list_again(now.held.after(self.env.pause(16, &error)));
                 self.tell(FleetNotice::Trouble(error));
             }
         }

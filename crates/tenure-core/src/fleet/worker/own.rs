@@ -1,6 +1,5 @@
 //! A unit that this worker has, claims, or is giving up.
 
-use super::FleetWorker;
 use super::asked::Asked;
 use crate::fleet::digest::Digest;
 use crate::fleet::talk::{Reason, Taken};
@@ -63,10 +62,15 @@ impl Own {
     }
 }
 
-/// All of them, and the digest of those that are held. It is asked for at each step, so only what has changed is counted anew.
+/// All of them by key and by lease, and the digest of those that are held. It is asked for at each step, so only what has changed is counted anew.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct OwnUnits {
     all: BTreeMap<Key, Own>,
+    /// The units by their leases, but for one that rests here while its users are answered: to them, it was given up.
+    keys: BTreeMap<LeaseId, Key>,
+    last_lease: u64,
+    /// Leases of whose end users were told, and whose records still show them.
+    lapsing: BTreeSet<LeaseId>,
     /// The digest of all but those that are touched; none if any may have changed.
     counted: Option<Digest>,
     /// Those that may have changed since they were counted.
@@ -75,7 +79,14 @@ pub(super) struct OwnUnits {
 
 impl Default for OwnUnits {
     fn default() -> OwnUnits {
-        OwnUnits { all: BTreeMap::new(), counted: Some(Digest::default()), touched: BTreeSet::new() }
+        OwnUnits {
+            all: BTreeMap::new(),
+            keys: BTreeMap::new(),
+            last_lease: 0,
+            lapsing: BTreeSet::new(),
+            counted: Some(Digest::default()),
+            touched: BTreeSet::new(),
+        }
     }
 }
 
@@ -88,14 +99,63 @@ impl Deref for OwnUnits {
 }
 
 impl OwnUnits {
+    /// A lease for a unit that is to be claimed.
+    pub(super) fn new_lease(&mut self) -> LeaseId {
+        self.last_lease += 1;
+        LeaseId(self.last_lease)
+    }
+
     pub(super) fn insert(&mut self, unit: Key, own: Own) {
         self.touch(&unit);
+        self.keys.insert(own.lease, unit.clone());
         self.all.insert(unit, own);
     }
 
-    pub(super) fn remove(&mut self, unit: &Key) {
+    fn remove(&mut self, unit: &Key) {
         self.touch(unit);
         self.all.remove(unit);
+    }
+
+    /// The unit of this lease is no unit of this worker any more.
+    pub(super) fn forget(&mut self, lease: LeaseId) -> Option<Key> {
+        let unit = self.keys.remove(&lease)?;
+        self.remove(&unit);
+        Some(unit)
+    }
+
+    pub(super) fn unit_of(&self, lease: LeaseId) -> Option<&Key> {
+        self.keys.get(&lease)
+    }
+
+    pub(super) fn by_lease(&self, lease: LeaseId) -> Option<&Own> {
+        self.all.get(self.keys.get(&lease)?)
+    }
+
+    pub(super) fn by_lease_mut(&mut self, lease: LeaseId) -> Option<(Key, &mut Own)> {
+        let unit = self.keys.get(&lease)?.clone();
+        let own = self.get_mut(&unit)?;
+        Some((unit, own))
+    }
+
+    /// Nobody finds the unit by its lease until it is shown again.
+    pub(super) fn hide(&mut self, lease: LeaseId) -> Option<(LeaseId, Key)> {
+        self.keys.remove_entry(&lease)
+    }
+
+    pub(super) fn show(&mut self, hidden: Option<(LeaseId, Key)>) {
+        self.keys.extend(hidden);
+    }
+
+    /// A lease is over for its users, and its record may still show it.
+    pub(super) fn lapses(&mut self, lease: LeaseId) {
+        self.lapsing.insert(lease);
+    }
+
+    /// Whether the record of such a lease shows it no more, since it was asked last.
+    pub(super) fn have_lapsed(&mut self, is_shown: impl Fn(LeaseId) -> bool) -> bool {
+        let before = self.lapsing.len();
+        self.lapsing.retain(|lease| is_shown(*lease));
+        self.lapsing.len() < before
     }
 
     pub(super) fn get_mut(&mut self, unit: &Key) -> Option<&mut Own> {
@@ -135,14 +195,6 @@ impl OwnUnits {
         };
         self.counted = Some(digest);
         digest
-    }
-}
-
-impl FleetWorker {
-    pub(super) fn own_of(&mut self, lease: LeaseId) -> Option<(Key, &mut Own)> {
-        let key = self.units.get(&lease)?.clone();
-        let own = self.own.get_mut(&key)?;
-        Some((key, own))
     }
 }
 

@@ -2,9 +2,6 @@
 //! that of the worker that happens to watch it. Where ttls differ by more than eight, a 24th of the watcher's own ttl is added
 //! (docs/promises.md, *Cases that take longer*).
 
-use super::FleetWorker;
-use crate::backoff::MOMENT;
-use crate::values::error::StoreError;
 use crate::values::time::Ttl;
 use std::time::Duration;
 
@@ -26,6 +23,16 @@ impl Pace {
         Pace { own, quick: own.duration(), heard: own.duration() }
     }
 
+    /// The ttl that this worker reacts by.
+    pub(super) fn quick(&self) -> Duration {
+        self.quick
+    }
+
+    /// The ttl that all others react by.
+    pub(super) fn heard(&self) -> Duration {
+        self.heard
+    }
+
     /// Goes by these ttls from now on, and its own.
     pub(super) fn meet(&mut self, others: impl Iterator<Item = Ttl>) {
         let (mut least, mut most) = (self.own, self.own);
@@ -34,35 +41,6 @@ impl Pace {
         }
         self.quick = least.duration().max(self.own.part(MOST));
         self.heard = least.duration().max(most.part(MOST));
-    }
-}
-
-impl FleetWorker {
-    /// A part of the ttl that this worker reacts by.
-    pub(super) fn part(&self, n: u32) -> Duration {
-        self.pace.quick / n
-    }
-
-    /// The pause after a call that has failed: a part of the ttl, and 5 s at most if that may be for a moment. However long the ttl is, others wait for
-    /// what was to be told.
-    pub(super) fn pause(&self, n: u32, error: &StoreError) -> Duration {
-        if error.is_passing() { self.part(n).min(MOMENT) } else { self.part(n) }
-    }
-
-    /// The least pause between two listings, or two raises of the board, however much changes: 5 s at most. A change is told and planned soon, whatever
-    /// the ttl is, and a fleet with a long one pays no more for many changes than one whose ttl is some minutes.
-    pub(super) fn least_pause(&self) -> Duration {
-        self.part(32).min(MOMENT)
-    }
-
-    /// How often a worker looks: a third of the ttl that it reacts by.
-    pub(super) fn interval(&self) -> Duration {
-        self.part(3)
-    }
-
-    /// By when all others have looked, without a push.
-    pub(super) fn heard_within(&self) -> Duration {
-        self.pace.heard / 3
     }
 }
 
@@ -109,14 +87,14 @@ mod tests {
         let (away, denied) = (|| Err(StoreError::unavailable("away")), StoreError::unsupported("denied"));
         for secs in [48, 3600, 86_400] {
             let mut worker = led(1, true);
-            worker.pace = Pace::new(ttl(secs));
+            worker.env.pace = Pace::new(ttl(secs));
             worker.want_advance(at(100).held);
             worker.wake_advance(at(100));
             worker.advanced(at(101), away());
-            assert!(worker.advance_wake_at() <= Some(at(106).held), "{secs}");
+            assert!(worker.advance.wake_at() <= Some(at(106).held), "{secs}");
             worker.looked(at(101), away());
             assert!(worker.look.next <= at(106).held, "{secs}");
-            assert_eq!(worker.pause(16, &denied), worker.part(16), "what may last is no more often");
+            assert_eq!(worker.env.pause(16, &denied), worker.env.part(16), "what may last is no more often");
         }
     }
 
@@ -124,16 +102,16 @@ mod tests {
     fn l2_what_changes_after_a_listing_waits_no_minutes_for_the_next_however_long_the_ttl_is() {
         for (secs, least) in [(48, 1500), (3600, 5000), (86_400, 5000)] {
             let mut worker = led(1, true);
-            worker.pace = Pace::new(ttl(secs));
+            worker.env.pace = Pace::new(ttl(secs));
             worker.listed_all(at(0), Listing::of_peers(worker.peers.clone()));
-            let pause = worker.list_at.since(at(0).held);
+            let pause = worker.lister.rests_until().0.since(at(0).held);
             assert_eq!(pause.as_millis(), least, "{secs}");
             worker.want_advance(at(100).held);
             worker.wake_advance(at(100));
             worker.want_advance(at(100).held);
             let won = Answer::Write(Outcome::Won { version: Version(2), fence: Fence(8) });
             worker.advanced(at(100), Ok(won));
-            let raises = worker.advance_wake_at().unwrap().since(at(100).held);
+            let raises = worker.advance.wake_at().unwrap().since(at(100).held);
             assert_eq!(raises.as_millis(), least, "{secs}");
         }
     }

@@ -34,17 +34,17 @@ impl FleetWorker {
         // The others are told once it is so: before that, they would find nothing.
         if is_done {
             // Many units may be finished at about the same time: the others need to hear of it once.
-            self.want_advance(now.held.after(self.interval()));
-        } else if transferee.is_none_or(|transferee| transferee == self.me) {
-            self.want_advance(now.held.after(self.interval() / 2));
+            self.want_advance(now.held.after(self.env.interval()));
+        } else if transferee.is_none_or(|transferee| transferee == self.env.me) {
+            self.want_advance(now.held.after(self.env.interval() / 2));
         } else if chosen {
             // No plan tells its transferee to expect it.
             self.want_advance(now.held);
-        } else if !self.has_bug(Bug::AwaitedForgotten) {
+        } else if !self.env.has_bug(Bug::AwaitedForgotten) {
             // All look once more whether what was passed on has arrived: at once when that was the last for now.
             let goes = |own: &Own| matches!(own.stage, Stage::Draining | Stage::Going);
             let parts = if self.own.values().any(goes) { 1 } else { 4 };
-            self.want_advance(now.held.after(self.interval() / parts));
+            self.want_advance(now.held.after(self.env.interval() / parts));
         }
     }
 
@@ -83,8 +83,8 @@ impl FleetWorker {
 
     /// Who else is to have it.
     pub(super) fn transferee(&self, lease: LeaseId) -> Option<Transferee> {
-        let own = self.own.get(self.units.get(&lease)?)?;
-        let session = own.transferee.as_ref().filter(|session| **session != self.me)?;
+        let own = self.own.by_lease(lease)?;
+        let session = own.transferee.as_ref().filter(|session| **session != self.env.me)?;
         self.peers.get(session).filter(|peer| !peer.about.leaving).map(|peer| transferee_of(session, peer))
     }
 
@@ -115,9 +115,8 @@ impl FleetWorker {
 
     pub(super) fn forget(&mut self, lease: LeaseId) -> Option<Key> {
         self.claims.ended(lease);
-        let key = self.units.remove(&lease)?;
+        let key = self.own.forget(lease)?;
         self.choices.retain(|choice| choice.lease != lease);
-        self.own.remove(&key);
         self.retries.forget(&key);
         Some(key)
     }
@@ -126,15 +125,14 @@ impl FleetWorker {
     /// it finds here.
     fn await_vacancy(&mut self, lease: LeaseId) {
         if self.holder.is_given_up(lease) {
-            self.lapsing.insert(lease);
+            self.own.lapses(lease);
         }
     }
 
     /// What was withdrawn or could not be ended is vacated after its time. A plan that was made before that left it here.
     pub(super) fn tell_vacated(&mut self, now: Now) {
-        let (before, holder) = (self.lapsing.len(), &self.holder);
-        self.lapsing.retain(|lease| holder.is_given_up(*lease));
-        if self.lapsing.len() < before && !self.has_bug(Bug::LapseUntold) {
+        let holder = &self.holder;
+        if self.own.have_lapsed(|lease| holder.is_given_up(lease)) && !self.env.has_bug(Bug::LapseUntold) {
             self.want_advance(now.held);
         }
     }

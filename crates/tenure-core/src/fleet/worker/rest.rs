@@ -3,91 +3,50 @@
 //! and each of them goes on until it has seen the planner renew.
 
 use super::FleetWorker;
-use super::advance::Advance;
 use super::own::Stage;
 use crate::bugs::Bug;
-use crate::fleet::board::{self, ToldPlan};
 use crate::fleet::digest::mix;
 use crate::values::fence::Nonce;
-use crate::values::key::HolderId;
 use crate::values::record::Stored;
 use crate::values::time::{Now, Tick};
-use std::collections::BTreeSet;
 
-/// What a worker has to know to rest, and the planner to tell those who do.
+/// What a worker has to know to rest.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Rest {
     /// The planner's heartbeat that the last look showed, and when.
     seen: Option<(Nonce, Tick)>,
-    /// For the planner: until then some may rest by what the board said before, as where most of a large fleet have died.
-    told_until: Tick,
-    /// Those who were told by this planner that they stand by.
-    stand: BTreeSet<HolderId>,
-}
-
-impl Rest {
-    /// This worker plans no more.
-    pub(super) fn end(&mut self) {
-        self.stand.clear();
-    }
 }
 
 impl FleetWorker {
-    /// In how many intervals each of so many workers is to look once, so that enough of them look in each.
-    pub(super) fn next_rest(&mut self, now: Now, workers: usize) -> u32 {
-        let longest = 2 * self.board.as_ref().map_or(1, |board| board::rest(&board.stored.record));
-        if longest > 2 {
-            let until = now.held.after(self.heard_within() * longest);
-            self.rest.told_until = self.rest.told_until.max(until);
-        }
-        let rest = u32::try_from(workers / self.options.lookers.max(1)).unwrap_or(board::LONGEST_REST);
-        rest.clamp(1, board::LONGEST_REST)
-    }
-
-    /// Tells those of whom the board says something new, and who may rest: whom the plan concerns, and who is to stand by. Those who were told
-    /// so before look in each interval.
-    pub(super) fn tell_those_who_rest(&mut self, now: Now, mark: &ToldPlan, standbys: BTreeSet<HolderId>) {
-        let stood = std::mem::replace(&mut self.rest.stand, standbys);
-        let all_look = mark.rest <= 1 && now.held >= self.rest.told_until;
-        if all_look || self.has_bug(Bug::RestersUntold) {
-            return;
-        }
-        let told: BTreeSet<HolderId> = mark.told.iter().flatten().chain(&self.rest.stand).cloned().collect();
-        for who in told.difference(&stood) {
-            self.tell_of_part(who);
-        }
-    }
-
     /// A look was answered that showed this record of the planner's session. Whoever has seen the planner renew, and waits for nothing, rests.
     pub(super) fn rest_after(&mut self, now: Now, planner: Option<&Stored>) {
         let tenure = planner.and_then(|planner| planner.record.tenure.as_ref());
         let seen = tenure.map(|tenure| (tenure.heartbeat, now.held));
         let before = std::mem::replace(&mut self.rest.seen, seen);
         let has_renewed = match (before, seen) {
-            (Some((before, at)), Some((seen, _))) => before != seen && now.held.since(at) < self.part(1),
+            (Some((before, at)), Some((seen, _))) => before != seen && now.held.since(at) < self.env.part(1),
             _ => false,
         };
         let rest = self.told_plan().map_or(1, |plan| plan.rest);
-        if rest <= 1 || !(has_renewed || self.has_bug(Bug::RestsUnseen)) || self.is_busy(now) {
+        if rest <= 1 || !(has_renewed || self.env.has_bug(Bug::RestsUnseen)) || self.is_busy(now) {
             return;
         }
         // Another number each time, and for each worker, lest all who began at once look at once.
-        let drawn = mix(&self.me, self.nonces.draw().0) >> 32;
+        let drawn = mix(&self.env.me, self.env.nonces.draw().0) >> 32;
         let intervals = u32::try_from(drawn % u64::from(2 * rest)).unwrap_or(0) + 1;
-        self.look.next = now.held.after(self.interval() * intervals);
+        self.look.next = now.held.after(self.env.interval() * intervals);
     }
 
     /// Whether a look is to show something that this worker waits for.
     fn is_busy(&self, now: Now) -> bool {
         let is_told = self.session_fence().is_some() && !self.hearing.expects(now) && !self.has_news();
-        let deaf = self.hearing.lists() || self.hearing.is_reading() || self.look.blind;
-        let alarmed =
-            self.is_alarmed(now) || now.held < self.look.wary_until || !self.look.overdue.is_empty();
+        let deaf = self.hearing.lists() || self.hearing.is_reading() || self.board.is_blind();
+        let alarmed = self.board.is_alarmed(now, &self.env)
+            || now.held < self.look.wary_until
+            || !self.look.overdue.is_empty();
         let moves = self.own.values().any(|own| own.stage != Stage::Held || own.goes.is_some());
-        let waits = !self.awaited.is_empty()
-            || self.drains.is_due
-            || self.advance != Advance::Idle
-            || self.life.leaving;
+        let waits =
+            !self.awaited.is_empty() || self.drains.is_due || !self.advance.is_idle() || self.life.leaving;
         let doubts = self.doubts.wake_at().or(self.burials.wake_at()).or(self.doubts.list_at).is_some();
         self.is_watcher() || !is_told || deaf || alarmed || moves || waits || doubts
     }

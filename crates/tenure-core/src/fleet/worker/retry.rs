@@ -84,7 +84,7 @@ pub(super) enum MayStay {
 impl FleetWorker {
     /// The unit's body has ended without success: another worker has a go, or this one does after a while.
     pub(super) fn decline(&mut self, now: Now, lease: LeaseId, may_stay: MayStay) {
-        let forgotten = self.ttl.duration() * FORGOTTEN;
+        let forgotten = self.env.ttl.duration() * FORGOTTEN;
         let Some((key, own)) = self.own_of(lease) else { return };
         let spec = own.spec.clone();
         let before = spec.retry.filter(|_| spec.fails() && now.held.since(own.since) < forgotten);
@@ -95,7 +95,7 @@ impl FleetWorker {
         let next = self.next_in_turn(&key, &spec);
         let has_rested = before.is_some_and(|retry| !retry.rest.is_zero());
         let rests = rest(failures, next.len() + 1, has_rested).filter(|_| !self.life.leaving);
-        let rest = rests.map_or(Duration::ZERO, |ttls| self.ttl.duration() * ttls);
+        let rest = rests.map_or(Duration::ZERO, |ttls| self.env.ttl.duration() * ttls);
         let retry = Retry { failures, since: now.wall, rest };
         self.retries.forgets.remove(&key);
         self.going(lease);
@@ -115,7 +115,7 @@ impl FleetWorker {
             .as_ref()
             .and_then(|transferee| self.peers.get(transferee))
             .is_some_and(|peer| peer.letters);
-        let letter = letter && !self.has_bug(Bug::DeclineTellsAll);
+        let letter = letter && !self.env.has_bug(Bug::DeclineTellsAll);
         if let Some((_, own)) = self.own_of(lease) {
             (own.transferee, own.chosen) = (transferee.clone(), true);
         }
@@ -127,25 +127,25 @@ impl FleetWorker {
 
     /// The others who may have a unit, in the order of their turns. One that is pinned to this worker is nobody else's.
     fn next_in_turn(&self, unit: &Key, spec: &UnitSpec) -> Vec<Key> {
-        if spec.pin.as_ref() == Some(self.holder.id()) {
+        if spec.pin.as_ref() == Some(&self.env.id) {
             return Vec::new();
         }
-        let name = self.options.fleet.unit_of(unit);
+        let name = self.env.fleet().unit_of(unit);
         let fits = |peer: &Peer| {
             let about = &peer.about;
             let wants = name.is_none_or(|name| !about.declines.contains(name));
             let has_room = peer.planned < about.units && spec.weight <= about.weight;
             wants && !about.leaving && has_room && spec.needs.is_subset(&about.labels)
         };
-        let after = self.peers.range((Bound::Excluded(self.me.clone()), Bound::Unbounded));
-        let all = after.chain(self.peers.range(..self.me.clone()));
+        let after = self.peers.range((Bound::Excluded(self.env.me.clone()), Bound::Unbounded));
+        let all = after.chain(self.peers.range(..self.env.me.clone()));
         all.filter(|(_, peer)| fits(peer)).map(|(session, _)| session.clone()).collect()
     }
 
     /// A unit that begins to fail is not counted any more, and one that does not fail any more is: so this worker may have more or fewer
     /// than others now.
     fn tell_evenness(&mut self, now: Now) {
-        self.want_advance(now.held.after(self.part(16)));
+        self.want_advance(now.held.after(self.env.part(16)));
     }
 
     /// Writes that a unit rests; once a change of its fields that is under way has come to an end.
@@ -188,8 +188,8 @@ impl FleetWorker {
 
     /// A unit was got that is to stay here: it is worked on, at once or after its rest.
     pub(super) fn assign(&mut self, now: Now, lease: LeaseId) {
-        let longest = self.ttl.duration() * (1 << DOUBLED);
-        let forgets = self.has_bug(Bug::RetryForgotten);
+        let longest = self.env.ttl.duration() * (1 << DOUBLED);
+        let forgets = self.env.has_bug(Bug::RetryForgotten);
         let Some((key, own)) = self.own_of(lease) else { return };
         if forgets {
             own.spec.retry = None;
@@ -201,7 +201,7 @@ impl FleetWorker {
     }
 
     pub(super) fn begin_work(&mut self, now: Now, lease: LeaseId) {
-        let forgotten = now.held.after(self.ttl.duration() * FORGOTTEN);
+        let forgotten = now.held.after(self.env.ttl.duration() * FORGOTTEN);
         let fields = self.users_fields(lease);
         let Some((unit, own)) = self.own_of(lease) else { return };
         (own.told, own.since) = (true, now.held);
@@ -250,7 +250,7 @@ impl FleetWorker {
     /// It has been worked on for so long that it does not fail any more.
     fn forget_failures(&mut self, now: Now, unit: &Key) {
         self.retries.forgets.remove(unit);
-        let later = now.held.after(self.interval());
+        let later = now.held.after(self.env.interval());
         let Some(own) = self.own.get_mut(unit).filter(|own| own.stage == Stage::Held && own.told) else {
             return;
         };

@@ -66,12 +66,12 @@ impl FleetWorker {
 
     /// Whether a fleet is so large that its sessions are read by pages.
     fn watches_many(&self) -> bool {
-        self.peers.len() >= 2 * self.options.lookers
+        self.peers.len() >= 2 * self.env.options.lookers
     }
 
     /// Whether a session's record tells at first sight how long its worker has been silent.
     pub(super) fn is_attested(&self, now: Now, stored: &Stored, tenure: &Tenure) -> bool {
-        let told = self.options.age_error.is_some_and(|error| error <= tenure.ttl.part(AGES));
+        let told = self.env.options.age_error.is_some_and(|error| error <= tenure.ttl.part(AGES));
         let within = tenure.ttl.part(CLOCKS);
         told && failure_detector::is_attested(now, stored, within, self.holder.rules())
     }
@@ -79,18 +79,19 @@ impl FleetWorker {
     /// Whether this worker leaves it to the planner to watch all others. If both die, the others' records tell it enough; those that don't
     /// are few.
     fn leaves_watching(&self, now: Now) -> bool {
-        let Some(planner) = self.planner.as_ref().filter(|planner| planner.session != self.me) else {
+        let Some(planner) = self.board.planner().filter(|planner| planner.session != self.env.me) else {
             return false;
         };
         let silent = self.look.overdue.contains(&planner.session)
             || self.look.suspected.contains_key(&planner.session)
-            || self.lead.gone.as_ref() == Some(planner);
-        let lately = self.look.watch.whole.is_some_and(|at| now.held.since(at) < self.interval() * SELDOM);
+            || self.board.has_gone(planner);
+        let lately =
+            self.look.watch.whole.is_some_and(|at| now.held.since(at) < self.env.interval() * SELDOM);
         let odd = self.peers.values().filter(|peer| !self.tells_silence(peer)).count();
         self.watches_many()
             && lately
-            && (!silent || self.has_bug(Bug::SilentPlannerTrusted))
-            && odd < 2 * self.options.lookers
+            && (!silent || self.env.has_bug(Bug::SilentPlannerTrusted))
+            && odd < 2 * self.env.options.lookers
     }
 
     /// The look has shown that the planner is silent, say: who left the others to it looks at them at once.
@@ -101,22 +102,22 @@ impl FleetWorker {
     }
 
     fn tells_silence(&self, peer: &Peer) -> bool {
-        peer.attested || self.has_bug(Bug::AgesTrusted)
+        peer.attested || self.env.has_bug(Bug::AgesTrusted)
     }
 
     /// Whom the next look is at: the planner, and those who are overdue. Whoever watches looks at all once an interval, unless it reads them by pages
     /// after that, or leaves it to the planner.
     pub(super) fn watched(&mut self, now: Now) -> BTreeMap<Key, Fence> {
-        let planner = self.planner.iter().filter(|planner| planner.session != self.me);
-        let planner = planner.filter(|_| !self.has_bug(Bug::PlannerUnwatched));
+        let planner = self.board.planner().into_iter().filter(|planner| planner.session != self.env.me);
+        let planner = planner.filter(|_| !self.env.has_bug(Bug::PlannerUnwatched));
         let mut watched: BTreeMap<Key, Fence> =
             planner.map(|planner| (planner.session.clone(), planner.fence)).collect();
         self.look.watch.left = None;
-        if self.is_planner() || self.is_standby() && !self.has_bug(Bug::StandbyIdle) {
+        if self.is_planner() || self.is_standby() && !self.env.has_bug(Bug::StandbyIdle) {
             let leaves = self.leaves_watching(now);
             self.look.watch.leaves = leaves;
             let last = if leaves { self.look.watch.at } else { self.look.watch.whole };
-            let due = last.is_none_or(|at| now.held.since(at) >= self.interval() * 7 / 8);
+            let due = last.is_none_or(|at| now.held.since(at) >= self.env.interval() * 7 / 8);
             let (mut all, some) = (due && !leaves, due && leaves);
             if due {
                 self.look.watch.at = Some(now.held);
@@ -158,14 +159,14 @@ impl FleetWorker {
     }
 
     fn next_page(&mut self, after: Option<Key>) {
-        let (prefix, limit) = (self.options.fleet.worker_prefix(), self.watched_at_once());
+        let (prefix, limit) = (self.env.fleet().worker_prefix(), self.watched_at_once());
         self.send(InFlight::Watch(limit), Op::List { prefix, after, limit });
     }
 
     /// How many sessions a page shows: up to a quarter more than other pages, if that spares one. A store in shards asks each of them for the
     /// last page, too, however little is on it.
     fn watched_at_once(&self) -> usize {
-        let page = self.options.page.max(1);
+        let page = self.env.options.page.max(1);
         // This worker's own session is there, too; and one more tells that it was the last page.
         let all = self.peers.len() + 2;
         let pages = all.div_ceil(page + page / 4).max(1);
@@ -181,7 +182,7 @@ impl FleetWorker {
                 self.look.watch.again();
                 // Where it may be answered the next time, one by one would cost a busy store ten times as much.
                 self.look.watch.refused = !error.is_passing();
-                self.look.next = self.look.next.min(now.held.after(self.pause(16, &error)));
+                self.look.next = self.look.next.min(now.held.after(self.env.pause(16, &error)));
                 return self.tell(FleetNotice::Trouble(error));
             }
         };
@@ -200,7 +201,7 @@ impl FleetWorker {
         }
         self.look.watch.left = last.as_ref().map(|_| beyond);
         match last {
-            Some(last) if self.is_watcher() && !self.has_bug(Bug::OnePageWatched) => {
+            Some(last) if self.is_watcher() && !self.env.has_bug(Bug::OnePageWatched) => {
                 self.next_page(Some(last))
             }
             _ => {

@@ -1,7 +1,6 @@
 //! Plan: what a plan comes to for one worker: what it counts, whom it tells, what it waits for, why a unit has to go; what it makes of a unit
 //! that it has got, or that is gone.
 use super::*;
-use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
 use crate::values::record::Attachment;
 
@@ -24,7 +23,7 @@ fn a_plan_is_summed_up_by_what_comes_and_what_goes() {
     plan.extend((8..11).map(|n| (n, Owner::Nobody((*vacant()).into()), Ok(0))));
     let summary = follow(&mut worker, 100, plan);
     assert_eq!((summary.incoming, summary.outgoing), (6, 1));
-    assert_eq!(worker.awaited, BTreeSet::from([unit(5), unit(6)]));
+    assert_eq!(*worker.awaited, BTreeSet::from([unit(5), unit(6)]));
     assert!((8..11).all(|n| worker.own.contains_key(&unit(n))), "it claims what is free");
 }
 
@@ -33,12 +32,12 @@ fn only_what_is_planned_for_this_worker_is_in_doubt() {
     for (target, span) in [(Ok(0), 64), (Ok(1), 32), (Err(Uncovered::NoRoom), 32)] {
         let mut worker = worker(1);
         let misses = |worker: &mut FleetWorker, secs| {
-            worker.advance = Advance::Idle;
+            worker.advance.end();
             worker.try_unit(at(secs), unit(0), None);
             worker.try_unit(at(secs), unit(0), None);
-            let lease = *worker.units.first_key_value().unwrap().0;
+            let lease = worker.own.first_key_value().unwrap().1.lease;
             worker.missed(at(secs), lease);
-            assert!(worker.units.is_empty(), "it was claimed once");
+            assert!(worker.own.is_empty() && worker.own.unit_of(lease).is_none(), "it was claimed once");
             worker.doubts.wake_at()
         };
         assert_eq!(misses(&mut worker, 100), Some(at(132).held));
@@ -156,7 +155,7 @@ fn who_was_passed_what_it_can_never_bear_gives_it_back() {
         let mut worker = led(1, true);
         // By itself it fits, and the next plan moves something else.
         has(&mut worker, 1, Stage::Held, Some(0));
-        worker.options.about.weight = most;
+        worker.env.options.about.weight = most;
         let lease = has(&mut worker, 0, Stage::Acquiring, Some(0));
         let own = worker.own.get_mut(&unit(0)).unwrap();
         (own.given, own.letter, own.told) = (true, true, false);

@@ -3,6 +3,7 @@
 use super::*;
 use crate::fleet::worker::alone::*;
 use crate::fleet::worker::listed::Owner;
+use crate::fleet::worker::listing::Lister;
 use crate::values::fence::Fence;
 
 #[test]
@@ -31,7 +32,8 @@ fn a_drain_waits_for_the_newest_plan_or_for_one_that_was_made_since() {
         let mut worker = led(1, true);
         has(&mut worker, 0, Stage::Held, Some(1));
         has(&mut worker, 1, Stage::Held, Some(0));
-        (worker.listed, worker.planned_from) = (Some(Fence(listed)), at(planned).held);
+        worker.lister = Lister::rested(Fence(listed), Tick(0), Tick::NEVER);
+        worker.planned_from = at(planned).held;
         (worker.look.seen_from, worker.look.next) = (at(seen).held, at(900).held);
         worker.drains.at = Some(at(100).held);
         worker.wake_drains(at(99));

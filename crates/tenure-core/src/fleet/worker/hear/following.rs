@@ -46,7 +46,7 @@ impl FleetWorker {
         self.meet_peers(part);
         let mut tasks: BTreeMap<Key, (Shows, Task)> = BTreeMap::new();
         for (name, task) in &part.tasks {
-            if let Ok(unit) = self.options.fleet.unit(name) {
+            if let Ok(unit) = self.env.fleet().unit(name) {
                 tasks.insert(unit, task.clone());
             }
         }
@@ -54,7 +54,7 @@ impl FleetWorker {
             found.into_iter().filter_map(|(key, stored)| Some((key, stored.ok()?))).collect();
         self.revise_resting(now, &found);
         self.revise_told(&tasks);
-        let awaited = std::mem::take(&mut self.awaited);
+        let awaited = self.awaited.begin_plan();
         let mut followed = Followed::default();
         for (unit, (shows, task)) in &tasks {
             if let Some(own) = self.own.get(unit) {
@@ -71,16 +71,16 @@ impl FleetWorker {
         {
             // It came before this plan was made.
             if found.get(unit).is_some_and(|stored| self.is_attached_here(stored)) {
-                free.push_back(Claim { key: unit.clone(), seen: None, target: Some(self.me.clone()) });
+                free.push_back(Claim { key: unit.clone(), seen: None, target: Some(self.env.me.clone()) });
             }
         }
-        if !self.has_bug(Bug::ForeignTenureIgnored) {
+        if !self.env.has_bug(Bug::ForeignTenureIgnored) {
             doubtful.into_iter().for_each(|lease| self.command_holder(now, Command::Examine(lease)));
         }
         self.settle_missing(now, &mut missing);
         for (key, unit) in missing {
             if let Owner::LongMissing(stored) = unit.owner {
-                free.push_back(Claim { key, seen: Some(stored), target: Some(self.me.clone()) });
+                free.push_back(Claim { key, seen: Some(stored), target: Some(self.env.me.clone()) });
             }
         }
         let planned =
@@ -89,9 +89,7 @@ impl FleetWorker {
         self.doubt_hinted(planned);
         self.doubts.keep(planned, |_| true);
         self.doubts.keep_refused(planned);
-        if !self.awaited.is_subset(&awaited) {
-            self.awaited_from = now.held;
-        }
+        self.awaited.end_plan(now, &awaited);
         let incoming = self.awaited.len() + free.len();
         self.plan_claims(now, free);
         self.drain_what_goes(now);
@@ -106,7 +104,7 @@ impl FleetWorker {
     /// What a part says of others, so that who they are is known without a listing.
     fn meet_peers(&mut self, part: &Part) {
         for (holder, (fence, ttl)) in &part.peers {
-            let Ok(session) = self.options.fleet.worker(holder) else { continue };
+            let Ok(session) = self.env.fleet().worker(holder) else { continue };
             let known = self.peers.get(&session).filter(|peer| peer.fence == *fence).cloned();
             let peer = known.unwrap_or_else(|| Peer::new(holder.clone(), *fence, *ttl));
             self.peers.insert(session, peer);
@@ -127,11 +125,11 @@ impl FleetWorker {
         let Ok((spec, _)) = UnitSpec::parse(stored.record.metadata.clone()) else { return };
         let is_here = self.is_attached_here(stored);
         // What is closed, and was claimed here and forgotten, is to be had so that it can be given up.
-        if spec.status != Status::Open && !is_here && !self.has_bug(Bug::DeletedTaken) {
+        if spec.status != Status::Open && !is_here && !self.env.has_bug(Bug::DeletedTaken) {
             return;
         }
-        let claim = |seen| Claim { key: unit.clone(), seen, target: Some(self.me.clone()) };
-        let is_due = Shows::of(&stored.record) == shows || self.has_bug(Bug::StateIgnored);
+        let claim = |seen| Claim { key: unit.clone(), seen, target: Some(self.env.me.clone()) };
+        let is_due = Shows::of(&stored.record) == shows || self.env.has_bug(Bug::StateIgnored);
         let is_vacant = stored.record.tenure.is_none();
         // Somebody has written it since it was planned, as whoever keeps its weight does: the claim is conditional on what it shows now.
         let is_open = is_news && is_vacant && self.may_have(unit, &spec);
@@ -139,11 +137,11 @@ impl FleetWorker {
         match task {
             // To be had even if only to be passed on.
             Task::Pass(who) if is_here => {
-                followed.free.push_back(Claim { target: self.options.fleet.worker(who).ok(), ..claim(None) });
+                followed.free.push_back(Claim { target: self.env.fleet().worker(who).ok(), ..claim(None) });
             }
             _ if is_here => followed.free.push_back(claim(None)),
             Task::Await(_) if is_vacant => followed.free.push_back(claim(Some(seen))),
-            Task::Await(_) if is_due && !self.has_bug(Bug::AwaitedForgotten) => {
+            Task::Await(_) if is_due && !self.env.has_bug(Bug::AwaitedForgotten) => {
                 self.awaited.insert(unit.clone());
             }
             Task::Take if is_due || is_open => followed.free.push_back(claim(Some(seen))),
@@ -160,8 +158,8 @@ impl FleetWorker {
 
     /// Whether this worker wants a unit, has all that it needs and room for its weight, and it is pinned to nobody else.
     fn may_have(&self, unit: &Key, spec: &UnitSpec) -> bool {
-        let (me, about) = (self.holder.id(), &self.options.about);
-        let wants = self.options.fleet.unit_of(unit).is_none_or(|name| !about.declines.contains(name));
+        let (me, about) = (&self.env.id, &self.env.options.about);
+        let wants = self.env.fleet().unit_of(unit).is_none_or(|name| !about.declines.contains(name));
         let has = self.own.values().map(|own| own.spec.weight.max(1)).fold(0, u64::saturating_add);
         let has_room = has.saturating_add(spec.weight.max(1)) <= about.weight;
         let may = spec.pin.as_ref().is_none_or(|pin| pin == me) && spec.needs.is_subset(&about.labels);
@@ -175,7 +173,7 @@ impl FleetWorker {
         if self.is_watcher() || self.peers.len() <= workers.max(STRANGERS) {
             return;
         }
-        let named = part.peers.keys().filter_map(|who| self.options.fleet.worker(who).ok());
+        let named = part.peers.keys().filter_map(|who| self.env.fleet().worker(who).ok());
         let near = self.own.values().filter_map(|own| own.transferee.clone());
         let kept: BTreeSet<Key> = named.chain(near).collect();
         self.peers.retain(|session, _| kept.contains(session));
@@ -184,13 +182,13 @@ impl FleetWorker {
     fn is_attached_here(&self, stored: &Stored) -> bool {
         let attachment = stored.record.tenure.as_ref().and_then(|tenure| tenure.attachment.as_ref());
         attachment.is_some_and(|attachment| {
-            attachment.session == self.me && Some(attachment.fence) == self.session_fence()
+            attachment.session == self.env.me && Some(attachment.fence) == self.session_fence()
         })
     }
 
     /// Notes who is to have each of the own units, and which of them have to go.
     fn revise_told(&mut self, tasks: &BTreeMap<Key, (Shows, Task)>) {
-        let any = self.has_bug(Bug::StateIgnored);
+        let any = self.env.has_bug(Bug::StateIgnored);
         for (unit, own) in self.own.iter_mut() {
             if matches!(own.goes, Some(Reason::Asked | Reason::Revoked)) {
                 continue;
@@ -198,14 +196,16 @@ impl FleetWorker {
             let shows = own.tenure.map(Shows::of_tenure);
             let task = tasks.get(unit).filter(|(planned_for, _)| any || shows == Some(*planned_for));
             let task = task.map(|(_, task)| task);
-            let session = |who: &HolderId| self.options.fleet.worker(who).ok();
+            let session = |who: &HolderId| self.env.fleet().worker(who).ok();
             (own.transferee, own.goes) = match task {
                 Some(Task::Pass(who)) if self.life.leaving => (session(who), Some(Reason::Leaving)),
                 Some(Task::Pass(who)) => (session(who), Some(Reason::Moved(who.clone()))),
                 Some(Task::Close(status)) => (None, Some(Reason::Closed(*status))),
                 Some(Task::Drop(_)) if self.life.leaving => (None, Some(Reason::Leaving)),
                 Some(Task::Drop(why)) => (None, Some(Reason::Uncovered(*why))),
-                Some(Task::Take | Task::TakeMissing | Task::Await(_)) | None => (Some(self.me.clone()), None),
+                Some(Task::Take | Task::TakeMissing | Task::Await(_)) | None => {
+                    (Some(self.env.me.clone()), None)
+                }
             };
         }
     }

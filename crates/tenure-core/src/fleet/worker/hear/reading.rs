@@ -47,16 +47,16 @@ impl FleetWorker {
     /// Whether a reading that was broken off may go on: it is of the plan that is to be heard, and what it has shown is not old.
     pub(super) fn goes_on(&self, now: Now, broken: &Reading, plan: &(Attachment, u64)) -> bool {
         let is_ours = broken.part.as_ref().is_some_and(|part| Some(part.to) == self.session_fence());
-        is_ours && broken.plan == *plan && now.held.since(broken.answered) < self.part(1)
+        is_ours && broken.plan == *plan && now.held.since(broken.answered) < self.env.part(1)
     }
 
     /// Units that its part is about, and that it waited for before, but for those that it has: what was passed on to it meanwhile shows by
     /// that. And those that it claims, as the store may refuse that meanwhile, and those that rest here: somebody may have ended that.
     pub(super) fn units_to_read(&self, part: &Part) -> VecDeque<Key> {
         let claimed: BTreeSet<&Key> =
-            self.claims.under_way().filter_map(|lease| self.units.get(lease)).collect();
+            self.claims.under_way().filter_map(|lease| self.own.unit_of(*lease)).collect();
         let has = |unit: &Key| self.own.contains_key(unit) && !claimed.contains(unit);
-        let units = part.tasks.keys().filter_map(|name| self.options.fleet.unit(name).ok());
+        let units = part.tasks.keys().filter_map(|name| self.env.fleet().unit(name).ok());
         let units = units.chain(self.awaited.iter().cloned()).filter(|unit| !has(unit));
         let units = units.chain(claimed.iter().map(|unit| (*unit).clone()));
         let units: BTreeSet<Key> = units.chain(self.retries.resting().cloned()).collect();

@@ -3,12 +3,11 @@
 use super::reading::MANY;
 use super::*;
 use crate::fleet::About;
-use crate::fleet::board::{self, SeenBoard};
+use crate::fleet::board::{self, ToldPlan};
 use crate::fleet::part::{Shows, Task};
 use crate::fleet::plan::Uncovered;
 use crate::fleet::talk::{FleetNotice, Reason};
 use crate::fleet::unit::{Status, UnitSpec};
-use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
 use crate::fleet::worker::own::Stage;
 use crate::values::fence::{Nonce, Version};
@@ -21,13 +20,14 @@ fn planner() -> Attachment {
     Attachment { session: session(1), fence: Fence(7) }
 }
 
-/// The worker 0, whose board tells of this plan of the worker 1, for these workers or for too many to be named.
+/// The worker 0, whose board tells of this plan of whoever plans, for these workers or for too many to be named.
 fn news(worker: &mut FleetWorker, number: u64, told: Option<&[usize]>) {
     let told = told.map(|told| told.iter().map(|n| holder(*n)).collect());
     let mark = ToldPlan { number, told, counts: (3, 9), ttls: (ttl(), ttl()), rest: 1 };
-    let seen = board_by(7, 1, &planner());
-    let write = board::mark(worker.board_key.clone(), &seen, &mark, &BTreeSet::new(), Nonce(1), at(0).wall);
-    worker.board = Some(SeenBoard::of(Stored::new(write.record).versioned(Version(u128::from(number)))));
+    let seen = worker.board.stored().unwrap().clone();
+    let write =
+        board::mark(worker.env.board_key.clone(), &seen, &mark, &BTreeSet::new(), Nonce(1), at(0).wall);
+    worker.board.see(Some(Stored::new(write.record).versioned(Version(u128::from(number)))));
 }
 
 /// Whether it reads its part, at the latest state.
@@ -162,8 +162,8 @@ fn a_part_counts_only_from_who_plans_now_and_for_this_session() {
         hears(&mut worker, &part, &[(unit(0), shows(3, None))]);
         assert_eq!(worker.own.contains_key(&unit(0)), counts, "{part:?}");
         assert!(worker.awaited.is_empty(), "an earlier plan's");
-        let tells = if counts { Advance::Idle } else { Advance::At(at(109).held) };
-        assert_eq!(worker.advance, tells, "it was to have one");
+        let tells = (!counts).then(|| at(109).held);
+        assert_eq!(worker.advance.wanted_at(), tells, "it was to have one");
     }
 }
 
@@ -188,7 +188,7 @@ fn what_it_is_to_have_is_claimed_or_awaited_unless_its_record_shows_something_el
         hears(&mut worker, &part(vec![(0, 3, task)]), &[(unit(0), stored)]);
         let found = (worker.own.contains_key(&unit(0)), worker.awaited.contains(&unit(0)));
         assert_eq!(found, (claims, waits), "{says}");
-        assert_eq!(worker.advance != Advance::Idle, overtaken, "{says}");
+        assert_eq!(!worker.advance.is_idle(), overtaken, "{says}");
     }
     // It came before, or is only to be passed on.
     for (task, to) in [(None, 0), (Some(Task::Pass(holder(2))), 2)] {
@@ -210,11 +210,11 @@ fn what_it_is_to_have_is_claimed_or_awaited_unless_its_record_shows_something_el
         (About { declines: BTreeSet::from([declined]), ..About::default() }, plain(), false),
     ] {
         let mut worker = led(2, false);
-        worker.options.about = about;
+        worker.env.options.about = about;
         let mut stored = shows(4, None);
         stored.record.metadata = spec.compose(Metadata::new()).unwrap();
         hears(&mut worker, &part(vec![(0, 3, Task::Take)]), &[(unit(0), stored)]);
-        assert_eq!((worker.own.is_empty(), worker.advance != Advance::Idle), (!claims, !claims), "{spec:?}");
+        assert_eq!((worker.own.is_empty(), !worker.advance.is_idle()), (!claims, !claims), "{spec:?}");
     }
     let mut worker = led(2, false);
     let done = UnitSpec { status: Status::Done, ..UnitSpec::default() };
@@ -294,7 +294,8 @@ fn what_it_has_goes_for_the_reason_that_its_part_tells_and_else_stays() {
         let own = &worker.own[&unit(0)];
         assert_eq!((own.goes.clone(), own.transferee.clone()), (goes.clone(), to.map(session)), "{says}");
         // The others look within an interval.
-        let wait = worker.part(16) + if leaving { worker.interval() } else { std::time::Duration::ZERO };
+        let wait =
+            worker.env.part(16) + if leaving { worker.env.interval() } else { std::time::Duration::ZERO };
         assert_eq!(worker.drains.at, goes.map(|_| at(101).held.after(wait)), "{says}");
     }
 }
@@ -302,7 +303,7 @@ fn what_it_has_goes_for_the_reason_that_its_part_tells_and_else_stays() {
 #[test]
 fn who_does_not_list_forgets_others_whom_parts_have_named_long_ago() {
     let mut worker = led(0, false);
-    let planner = worker.planner.clone().unwrap();
+    let planner = worker.board.planner().unwrap().clone();
     for n in 0..200 {
         let mut part = Part::new(planner.clone(), Fence(5));
         part.peers.insert(holder(n), (Fence(7), ttl()));

@@ -1,8 +1,10 @@
 //! Plan: what is made of sessions that are renewed, fall silent or go; who ends a session, and how often one that may not be ended; who plans when nobody does; a worker tells of the
 //! board once each time that it says something else of planning, and of its own role.
 use super::*;
-use crate::fleet::worker::advance::Advance;
+use crate::fleet::board;
+use crate::fleet::planning::Planning;
 use crate::fleet::worker::alone::*;
+use crate::fleet::worker::known_board::KnownBoard;
 use crate::op::{Event, Expect, Machine, Request};
 use crate::values::fence::Version;
 use crate::values::record::{Attachment, Record};
@@ -68,9 +70,9 @@ fn a_session_that_was_silent_for_a_ttl_is_ended_once_and_all_are_told() {
     for (result, tells) in
         [(Ok(Answer::Write(Outcome::Lost(None))), 0), (Err(StoreError::unavailable("away")), 1)]
     {
-        worker.advance = Advance::Idle;
+        worker.advance.end();
         worker.fenced(at(150), &dead(1, 7), None, result);
-        assert_eq!(worker.advance, Advance::At(at(150).held), "won or lost or unknown");
+        assert_eq!(worker.advance.wanted_at(), Some(at(150).held), "won or lost or unknown");
         assert_eq!(told(&mut worker).len(), tells);
     }
 }
@@ -92,7 +94,7 @@ fn a_session_that_is_another_process_now_or_gone_has_left() {
         let says = format!("{found:?} {leaving}");
         worker.saw_session(at(100), &session(1), Fence(7), found);
         assert_eq!(!worker.peers.contains_key(&session(1)), left, "{says}");
-        assert_eq!(worker.advance != Advance::Idle, left && !leaving, "who leaves has told: {says}");
+        assert_eq!(!worker.advance.is_idle(), left && !leaving, "who leaves has told: {says}");
     }
 }
 
@@ -104,24 +106,24 @@ fn whoever_sees_that_nobody_plans_does_so_itself() {
     worker.life.joined = true;
     worker.look.latest = true;
     worker.saw_session(at(100), &session(1), Fence(7), Some(Ok(stopped())));
-    assert_eq!(worker.advance.wake_at(), Some(at(100).held));
+    assert_eq!(worker.advance.wanted_at(), Some(at(100).held));
     worker.wake_advance(at(100));
     let claim = asked(&mut worker).into_iter().find_map(|asked| match asked.op {
-        Op::Write(write) if write.key == worker.board_key => board::planner(&write.record),
+        Op::Write(write) if write.key == worker.env.board_key => board::planner(&write.record),
         _ => None,
     });
     assert_eq!(claim, Some(myself()));
     // Somebody else was sooner.
     let lost = Ok(Answer::Write(Outcome::Lost(Some(board_by(8, 2, &other(2))))));
     worker.advanced(at(101), lost);
-    assert_eq!((worker.advance.clone(), worker.planner.clone()), (Advance::Idle, Some(other(2))));
+    assert_eq!((worker.advance.is_idle(), worker.board.planner().cloned()), (true, Some(other(2))));
     // Who plans anew lives.
     worker.saw_board(at(102), Some(board_by(9, 3, &other(1))));
-    assert_eq!(worker.advance, Advance::Idle);
+    assert!(worker.advance.is_idle());
     // Whoever leaves plans only if nobody else does.
     worker.life.leaving = true;
     worker.saw_board(at(103), Some(board(10, 4)));
-    assert_eq!(worker.advance.wake_at(), Some(at(111).held));
+    assert_eq!(worker.advance.wanted_at(), Some(at(111).held));
 }
 
 fn plannings(worker: &mut FleetWorker) -> Vec<(Role, Planning)> {
@@ -144,16 +146,16 @@ fn a_worker_tells_who_plans_and_its_own_role_whenever_either_changes() {
     assert_eq!(plannings(&mut worker), []);
     let (ttls, told) = ((ttl(), ttl()), Some(BTreeSet::new()));
     let mark = board::ToldPlan { number: 3, told, counts: (2, 5), ttls, rest: 1 };
-    let seen = worker.board.clone().unwrap().stored;
+    let seen = worker.board.stored().unwrap().clone();
     let by = BTreeSet::from([holder(1)]);
-    let write = board::mark(worker.board_key.clone(), &seen, &mark, &by, Nonce(1), at(77).wall);
+    let write = board::mark(worker.env.board_key.clone(), &seen, &mark, &by, Nonce(1), at(77).wall);
     let won = Ok(Answer::Write(Outcome::Won { version: Version(10), fence: write.record.fence }));
     worker.marked(at(102), write.clone(), won);
     let marked = Planning { standbys: by, plan: Some(3), told: Some(at(77).wall), ..now };
     assert_eq!(plannings(&mut worker), [(Role::Planner, marked)]);
     // Somebody else plans now, and this worker stands by.
     let mut other = write.record;
-    let me = worker.holder.id().clone();
+    let me = worker.env.id.clone();
     other.metadata.insert(
         "planner".to_owned(),
         board_by(9, 9, &{
@@ -182,7 +184,8 @@ fn c1_a_dead_session_that_may_not_be_ended_is_tried_ever_more_seldom() {
         let mut worker = led(2, plans);
         let (mut secs, mut tries) = (100, Vec::new());
         while secs < 100 + 48 * 150 {
-            (worker.advance, worker.doubts.list_at) = (Advance::Idle, None);
+            worker.advance.end();
+            worker.doubts.list_at = None;
             // Each listing shows it again, for whatever reason there is one.
             worker.bury(at(secs), vec![(session(2), session_record(2, 7, 1))], true);
             let writes = asked(&mut worker).into_iter().filter(|asked| matches!(asked.op, Op::Write(_)));
@@ -191,7 +194,7 @@ fn c1_a_dead_session_that_may_not_be_ended_is_tried_ever_more_seldom() {
                 worker.io.in_flight.clear();
                 worker.fenced(at(secs), &dead(2, 7), None, Err(StoreError::unsupported("denied")));
             }
-            let is_soon = matches!(worker.advance, Advance::At(_));
+            let is_soon = worker.advance.wanted_at().is_some();
             assert!(is_soon || worker.doubts.list_at.is_some() == plans, "the planner looks again some time");
             secs += 1;
         }
@@ -227,14 +230,20 @@ fn who_could_not_end_the_planner_s_session_takes_its_place_in_turn_like_others()
     for error in [StoreError::unavailable("throttled"), StoreError::unsupported("denied")] {
         let mut worker = led(3, false);
         worker.life.joined = true;
-        worker.board.as_mut().unwrap().standbys = [holder(2)].into();
+        let (seen, by) = (worker.board.stored().unwrap().clone(), BTreeSet::from([holder(2)]));
+        let mark = board::ToldPlan { number: 3, told: None, counts: (2, 5), ttls: (ttl(), ttl()), rest: 1 };
+        let write = board::mark(worker.env.board_key.clone(), &seen, &mark, &by, Nonce(1), at(77).wall);
+        let board = Stored::new(write.record).versioned(Version(10));
+        worker.board.see(Some(board.clone()));
         worker.fenced(at(100), &dead(1, 7), None, Err(error.clone()));
-        assert_eq!((&worker.advance, worker.lead.only_fills), (&Advance::At(at(103).held), true));
+        assert_eq!((worker.advance.wanted_at(), worker.advance.only_fills()), (Some(at(103).held), true));
         // Seen again before that is tried again, it is missed all the same.
         worker.fenced(at(101), &dead(1, 7), None, Err(error));
-        (worker.advance, worker.lead.gone) = (Advance::Idle, None);
+        worker.advance.end();
+        worker.board = KnownBoard::default();
+        worker.board.see(Some(board));
         worker.fence_session(at(101), session(1), session_record(1, 7, 1));
-        assert_eq!((&worker.advance, worker.lead.only_fills), (&Advance::At(at(104).held), true));
+        assert_eq!((worker.advance.wanted_at(), worker.advance.only_fills()), (Some(at(104).held), true));
     }
 }
 

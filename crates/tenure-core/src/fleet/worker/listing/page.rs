@@ -1,4 +1,4 @@
-//! What a page adds to a listing, and what follows it.
+//! What a page adds to a listing.
 
 use super::{Listing, ListingSection, Purpose};
 use crate::bugs::{Bug, Bugs};
@@ -8,135 +8,30 @@ use crate::fleet::layout::{is_of_this_layout, other_layout};
 use crate::fleet::names::FleetKey;
 use crate::fleet::part::Shows;
 use crate::fleet::plan::{JOINING, Uncovered};
-use crate::fleet::talk::FleetNotice;
 use crate::fleet::unit::UnitSpec;
-use crate::fleet::worker::FleetWorker;
+use crate::fleet::worker::env::FleetEnv;
 use crate::fleet::worker::listed::{Owner, Peer, Unit};
 use crate::holder::failure_detector::HolderVerdict;
-use crate::op::{Answer, Listed};
+use crate::op::Listed;
 use crate::values::error::StoreError;
 use crate::values::key::{HolderId, Key};
 use crate::values::record::Stored;
 use crate::values::time::Now;
 
-impl FleetWorker {
-    pub(in crate::fleet::worker) fn paged(
-        &mut self,
-        now: Now,
-        number: u64,
-        result: Result<Answer, StoreError>,
-    ) {
-        let Some(listing) = self.listing.take_if(|listing| listing.number == number) else { return };
-        match result {
-            Ok(Answer::Listed(page)) => self.add_page(now, listing, page),
-            Ok(_) => self.listing = Some(listing),
-            Err(error) => self.page_failed(now, listing, error),
-        }
-    }
-
-    fn add_page(&mut self, now: Now, mut listing: Box<Listing>, page: Vec<Listed>) {
-        let is_last = page.len() < self.options.page.max(1) || self.has_bug(Bug::OnePageListed);
-        self.lead.unfit.listed();
-        listing.ask_at = Some(now.held);
-        listing.after = page.last().map(|listed| listed.key.clone()).filter(|_| !is_last);
-        for listed in page {
-            self.add_listed(now, &mut listing, listed);
-        }
-        if is_last {
-            match listing.section.next(listing.purpose) {
-                Some(section) => listing.section = section,
-                None if listing.purpose == Purpose::Roster => return self.listed_roster(now, *listing),
-                None => return self.listed_all(now, *listing),
-            }
-        }
-        self.listing = Some(listing);
-    }
-
-    fn add_listed(&mut self, now: Now, listing: &mut Listing, Listed { key, stored }: Listed) {
-        match (listing.section, stored) {
-            (ListingSection::Workers, Ok(stored)) => self.add_peer(now, listing, key, stored),
-            (ListingSection::Parts, Ok(stored)) => self.add_part(listing, key, stored),
-            (ListingSection::Units, Ok(stored)) => listing.add_unit(key, stored, self.holder.bugs()),
-            (section, Err(error)) => {
-                if section == ListingSection::Workers {
-                    listing.odd.insert(key.clone(), Uncovered::Damaged);
-                }
-                listing.damaged.push((key, error));
-            }
-        }
-    }
-
-    /// A page could not be had: it is asked for again, unless the store does not let this worker list.
-    fn page_failed(&mut self, now: Now, mut listing: Box<Listing>, error: StoreError) {
-        let (lasts, plans) = (!error.is_passing(), listing.purpose == Purpose::Plan);
-        let pause = if lasts { self.interval() } else { self.pause(16, &error) };
-        self.tell(FleetNotice::Trouble(error));
-        if lasts && !plans {
-            return self.refused_listing(now, listing.purpose == Purpose::Own);
-        }
-        if plans && self.cannot_list(now) {
-            return;
-        }
-        listing.ask_at = Some(now.held.after(pause));
-        self.listing = Some(listing);
-    }
-
-    /// Keeps the part of the plan that was told to a worker. Sessions are listed first: what was told to who has gone is nobody's until it is collected.
-    fn add_part(&self, listing: &mut Listing, key: Key, stored: Stored) {
-        if self.whose_part(&key).is_some_and(|who| listing.peers.contains_key(&who)) {
-            listing.parts.insert(key, stored);
-        }
-    }
-
-    /// The session of the worker to whom a part of the plan was told.
-    fn whose_part(&self, part: &Key) -> Option<Key> {
-        let (_, FleetKey::Plan(worker)) = FleetKey::of(part)? else { return None };
-        self.options.fleet.worker(&HolderId::new(worker).ok()?).ok()
-    }
-
-    /// Counts a session as a worker if it says that it is one, and has not been silent for a ttl.
-    fn add_peer(&mut self, now: Now, listing: &mut Listing, key: Key, stored: Stored) {
-        let Some(tenure) = &stored.record.tenure else {
-            listing.ended.insert(key);
-            return;
-        };
-        let verdict = self.holder.judge(now, &key, &stored, tenure);
-        if now.wall.since(tenure.since) < tenure.ttl.duration() * JOINING {
-            listing.young.insert(key.clone());
-        }
-        if key == self.me {
-            return;
-        }
-        if verdict == HolderVerdict::Suspected {
-            // Whoever watched it may have died, or failed to fence it.
-            listing.ended.insert(key.clone());
-            return listing.dead.push((key, stored));
-        }
-        let Some(about) = About::parse(&stored.record.metadata) else {
-            listing.odd.insert(key, Uncovered::Foreign);
-            return;
-        };
-        if !is_of_this_layout(&stored.record.metadata) {
-            // It goes by plans of its own. What it has stays there.
-            listing.odd.insert(key, Uncovered::Foreign);
-            let trouble = other_layout(&self.options.fleet, &tenure.holder);
-            return self.tell(FleetNotice::Trouble(trouble));
-        }
-        let (holder, fence, ttl) = (tenure.holder.clone(), stored.record.fence, tenure.ttl);
-        let letters = About::hears_letters(&stored.record.metadata);
-        let has = Digest::parse(&stored.record.metadata);
-        let planned = has.map_or(0, |has| has.units);
-        let attested = self.is_attested(now, &stored, tenure);
-        let heartbeat = tenure.heartbeat;
-        listing
-            .peers
-            .insert(key, Peer { holder, fence, ttl, about, has, heartbeat, planned, letters, attested });
-    }
+/// What a session's record says of its worker's life, by whoever watches that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::fleet::worker) struct SessionSighting {
+    pub(in crate::fleet::worker) verdict: HolderVerdict,
+    /// It tells at first sight how long the worker has been silent.
+    pub(in crate::fleet::worker) attested: bool,
 }
+
+/// The records of a page; those of sessions that have a tenure, with what that says.
+pub(in crate::fleet::worker) type ListedPage = Vec<(Listed, Option<SessionSighting>)>;
 
 impl ListingSection {
     /// What is listed after it.
-    fn next(self, purpose: Purpose) -> Option<ListingSection> {
+    pub(super) fn next(self, purpose: Purpose) -> Option<ListingSection> {
         match (self, purpose) {
             (ListingSection::Workers, Purpose::Roster) | (ListingSection::Units, _) => None,
             (ListingSection::Workers, Purpose::Plan) => Some(ListingSection::Parts),
@@ -148,6 +43,80 @@ impl ListingSection {
 }
 
 impl Listing {
+    /// One record more. Some trouble about it, that users are told.
+    pub(super) fn add(
+        &mut self,
+        now: Now,
+        env: &FleetEnv,
+        (Listed { key, stored }, sighting): (Listed, Option<SessionSighting>),
+    ) -> Option<StoreError> {
+        match (self.section, stored) {
+            (ListingSection::Workers, Ok(stored)) => return self.add_peer(now, env, key, stored, sighting),
+            (ListingSection::Parts, Ok(stored)) => self.add_part(env, key, stored),
+            (ListingSection::Units, Ok(stored)) => self.add_unit(key, stored, env.bugs),
+            (section, Err(error)) => {
+                if section == ListingSection::Workers {
+                    self.odd.insert(key.clone(), Uncovered::Damaged);
+                }
+                self.damaged.push((key, error));
+            }
+        }
+        None
+    }
+
+    /// Keeps the part of the plan that was told to a worker. Sessions are listed first: what was told to who has gone is nobody's until it is collected.
+    fn add_part(&mut self, env: &FleetEnv, key: Key, stored: Stored) {
+        if whose_part(env, &key).is_some_and(|who| self.peers.contains_key(&who)) {
+            self.parts.insert(key, stored);
+        }
+    }
+
+    /// Counts a session as a worker if it says that it is one, and has not been silent for a ttl.
+    fn add_peer(
+        &mut self,
+        now: Now,
+        env: &FleetEnv,
+        key: Key,
+        stored: Stored,
+        sighting: Option<SessionSighting>,
+    ) -> Option<StoreError> {
+        let (Some(tenure), Some(sighting)) = (&stored.record.tenure, sighting) else {
+            self.ended.insert(key);
+            return None;
+        };
+        if now.wall.since(tenure.since) < tenure.ttl.duration() * JOINING {
+            self.young.insert(key.clone());
+        }
+        if key == env.me {
+            return None;
+        }
+        if sighting.verdict == HolderVerdict::Suspected {
+            // Whoever watched it may have died, or failed to fence it.
+            self.ended.insert(key.clone());
+            self.dead.push((key, stored));
+            return None;
+        }
+        let Some(about) = About::parse(&stored.record.metadata) else {
+            self.odd.insert(key, Uncovered::Foreign);
+            return None;
+        };
+        if !is_of_this_layout(&stored.record.metadata) {
+            // It goes by plans of its own. What it has stays there.
+            self.odd.insert(key, Uncovered::Foreign);
+            let trouble = other_layout(env.fleet(), &tenure.holder);
+            return Some(trouble);
+        }
+        let (holder, fence, ttl) = (tenure.holder.clone(), stored.record.fence, tenure.ttl);
+        let letters = About::hears_letters(&stored.record.metadata);
+        let has = Digest::parse(&stored.record.metadata);
+        let planned = has.map_or(0, |has| has.units);
+        let attested = sighting.attested;
+        let heartbeat = tenure.heartbeat;
+        self.peers
+            .insert(key, Peer { holder, fence, ttl, about, has, heartbeat, planned, letters, attested });
+        None
+    }
+
     fn add_unit(&mut self, key: Key, stored: Stored, bugs: Bugs) {
         let spec = match UnitSpec::parse(stored.record.metadata.clone()) {
             Ok((spec, _)) => spec,
@@ -177,4 +146,10 @@ impl Listing {
         };
         self.units.insert(key, Unit { spec: spec.into(), owner, held, shows });
     }
+}
+
+/// The session of the worker to whom a part of the plan was told.
+fn whose_part(env: &FleetEnv, part: &Key) -> Option<Key> {
+    let (_, FleetKey::Plan(worker)) = FleetKey::of(part)? else { return None };
+    env.fleet().worker(&HolderId::new(worker).ok()?).ok()
 }

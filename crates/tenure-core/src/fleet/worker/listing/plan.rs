@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 impl Listing {
     /// The plan, with the places of its units, and the workers that its numbers stand for, and how many units move for each cause.
-    pub(super) fn plan(
+    pub(in crate::fleet::worker) fn plan(
         &self,
         fleet: &FleetName,
         bugs: Bugs,

@@ -2,10 +2,11 @@
 //! awaited.
 use super::*;
 use crate::fleet::UnitSpec;
-use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::{
     alarm, asked, at, has, led, own_board, record, session, session_record, unit, worker,
 };
+use crate::fleet::worker::awaited::AWAITED;
+use crate::fleet::worker::listing::Lister;
 use crate::values::fence::{Nonce, Version};
 use crate::values::record::{Attachment, Record};
 use std::collections::BTreeSet;
@@ -33,7 +34,7 @@ fn a_look_is_at_the_latest_state_if_anything_may_be_news() {
     assert_eq!(freshness(&|_| ()), Freshness::Recent);
     let reasons: [&dyn Fn(&mut FleetWorker); 9] = [
         &|worker| worker.look.closely = true,
-        &|worker| worker.look.alarmed = Some(at(99).held),
+        &|worker| worker.board.alarms(at(99)),
         &|worker| worker.look.wary_until = at(101).held,
         &|worker| {
             worker.awaited.insert(unit(0));
@@ -45,8 +46,8 @@ fn a_look_is_at_the_latest_state_if_anything_may_be_news() {
             worker.look.overdue.insert(session(1));
         },
         &|worker| worker.drains.is_due = true,
-        &|worker| worker.look.blind = true,
-        &|worker| worker.listed = Some(Fence(6)),
+        &|worker| worker.board.reads(false),
+        &|worker| worker.lister = Lister::rested(Fence(6), Tick(0), Tick::NEVER),
     ];
     for (n, reason) in reasons.iter().enumerate() {
         assert_eq!(freshness(reason), Freshness::Latest, "{n}");
@@ -65,7 +66,10 @@ fn a_look_that_failed_is_repeated_as_close_as_it_was() {
         looks_at(&mut worker);
         worker.looked(
             at(101),
-            listed(vec![(worker.board_key.clone(), own_board(7, 1)), (session(1), session_record(1, 7, 1))]),
+            listed(vec![
+                (worker.env.board_key.clone(), own_board(7, 1)),
+                (session(1), session_record(1, 7, 1)),
+            ]),
         );
         assert_eq!(looks_at(&mut worker).1, Freshness::Recent);
     }
@@ -90,7 +94,7 @@ fn a_look_comes_at_its_time_and_not_while_another_is_under_way() {
 fn awaited_units_are_looked_at_in_turn() {
     for (units, turns) in [(10, vec![10, 10]), (64, vec![64, 64]), (100, vec![64, 64, 64])] {
         let mut worker = led(0, true);
-        worker.awaited = (0..units).map(unit).collect();
+        (0..units).map(unit).for_each(|unit| worker.awaited.insert(unit));
         let mut all: Vec<Key> = Vec::new();
         for turn in turns {
             worker.look.under_way = false;
@@ -111,13 +115,13 @@ fn the_next_look_comes_the_sooner_the_more_there_is_to_see() {
     for (push, close) in [(true, 4_000), (false, 1_500)] {
         let pace = |change: &dyn Fn(&mut FleetWorker)| {
             let mut worker = led(1, true);
-            worker.options.push = push;
+            worker.env.options.push = push;
             change(&mut worker);
             worker.pace(at(100)).as_millis()
         };
         assert_eq!(pace(&|_| ()), 16_000);
         assert_eq!(pace(&|worker| worker.look.wary_until = at(100).held), 16_000);
-        assert_eq!(pace(&|worker| worker.look.alarmed = Some(at(4).held)), 16_000, "two ttls ago");
+        assert_eq!(pace(&|worker| worker.board.alarms(at(4))), 16_000, "two ttls ago");
         assert_eq!(
             pace(&|worker| {
                 has(worker, 0, Stage::Held, Some(1));
@@ -125,7 +129,7 @@ fn the_next_look_comes_the_sooner_the_more_there_is_to_see() {
             16_000
         );
         assert_eq!(pace(&|worker| worker.look.wary_until = at(101).held), close);
-        assert_eq!(pace(&|worker| worker.look.alarmed = Some(at(5).held)), close);
+        assert_eq!(pace(&|worker| worker.board.alarms(at(5))), close);
         assert_eq!(
             pace(&|worker| {
                 has(worker, 0, Stage::Draining, Some(1));
@@ -144,9 +148,9 @@ fn the_next_look_comes_the_sooner_the_more_there_is_to_see() {
 #[test]
 fn c1_what_does_not_come_for_long_is_looked_for_ever_less_often() {
     let mut worker = led(1, true);
-    worker.options.push = false;
+    worker.env.options.push = false;
     worker.awaited.insert(unit(0));
-    worker.awaited_from = at(100).held;
+    worker.awaited.begin(at(100));
     // Eight ttls of 48 s are for drains.
     let paces =
         [484, 484 + 48, 484 + 96, 484 + 320, 484 + 512, 5000].map(|secs| worker.pace(at(secs)).as_millis());
@@ -170,8 +174,8 @@ fn what_drains_is_looked_for_often_for_some_time_and_then_ever_less_often() {
 #[test]
 fn l2_all_that_were_written_after_long_drains_are_seen_in_the_next_looks() {
     let mut worker = led(1, true);
-    worker.awaited = (0..200).map(unit).collect();
-    worker.awaited_from = at(0).held;
+    (0..200).map(unit).for_each(|unit| worker.awaited.insert(unit));
+    worker.awaited.begin(at(0));
     worker.look.next = at(900).held;
     for n in 50..200 {
         worker.hint(at(500), &Hint::Key(unit(n)));
@@ -185,20 +189,20 @@ fn l2_all_that_were_written_after_long_drains_are_seen_in_the_next_looks() {
         let Op::ReadMany(keys, Freshness::Latest) = asked(&mut worker).remove(0).op else {
             panic!("it looks")
         };
-        assert!(keys.len() <= turns::AWAITED + 2, "{}", keys.len());
+        assert!(keys.len() <= AWAITED + 2, "{}", keys.len());
         assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), keys.len(), "each once");
         // The second one fails, and shows nothing.
         if turn == 1 {
             worker.looked(now, Err(StoreError::unavailable("away")));
         } else {
             seen.extend(keys);
-            let board = (worker.board_key.clone(), own_board(7, 1));
+            let board = (worker.env.board_key.clone(), own_board(7, 1));
             worker.looked(now, listed(vec![board, (session(1), session_record(1, 7, 1))]));
         }
     }
     assert!((50..200).all(|n| seen.contains(&unit(n))), "{}", seen.len());
-    assert!(took[3] <= worker.interval(), "{took:?}");
-    assert!(worker.look.next > worker.look.sent.after(worker.part(32) * 2), "and then as before");
+    assert!(took[3] <= worker.env.interval(), "{took:?}");
+    assert!(worker.look.next > worker.look.sent.after(worker.env.part(32) * 2), "and then as before");
 }
 
 /// The writes of its owner, while that goes on.
@@ -208,14 +212,13 @@ fn hints_about_what_has_been_awaited_for_long_bring_looks_and_not_many() {
         [(500, Hint::Any, false), (500, Hint::Key(unit(1)), false), (100, Hint::Key(unit(1)), true)]
     {
         let mut worker = led(1, true);
-        worker.awaited.extend([unit(0), unit(1)]);
+        [0, 1].map(unit).into_iter().for_each(|unit| worker.awaited.insert(unit));
         (worker.look.sent, worker.look.next) = (at(secs).held, at(900).held);
         worker.hint(Now { held: at(secs).held.after(Duration::from_millis(100)), ..at(secs) }, &hint);
-        let next = if claims { at(900).held } else { at(secs).held.after(worker.part(32)) };
+        let next = if claims { at(900).held } else { at(secs).held.after(worker.env.part(32)) };
         assert_eq!((worker.own.contains_key(&unit(1)), worker.look.next), (claims, next), "{hint:?}");
         if let (false, Hint::Key(key)) = (claims, hint) {
-            let awaited = worker.awaited.clone();
-            assert_eq!(worker.look.turns.next(&awaited).first(), Some(&key));
+            assert_eq!(worker.awaited.next_look().first(), Some(&key));
         }
     }
 }
@@ -237,7 +240,7 @@ fn a_hint_of_no_key_is_followed_at_once_only_if_something_is_awaited() {
 #[test]
 fn what_a_recent_look_shows_is_looked_at_once_more_if_it_is_news() {
     let vacated = |stored: Stored| Stored { record: Record { tenure: None, ..stored.record }, ..stored };
-    let board_at = |version| (worker(0).board_key, own_board(7, version));
+    let board_at = |version| (worker(0).env.board_key, own_board(7, version));
     let watched = |fence, heartbeat| (session(1), session_record(1, fence, heartbeat));
     for (found, is_news) in [
         (vec![board_at(1), watched(7, 1)], false),
@@ -254,8 +257,8 @@ fn what_a_recent_look_shows_is_looked_at_once_more_if_it_is_news() {
         let says = format!("{found:?}");
         worker.looked(at(101), listed(found));
         assert_eq!(worker.look.next == at(101).held, is_news, "{says}");
-        assert!(worker.peers.contains_key(&session(1)) && worker.advance == Advance::Idle, "{says}");
-        assert_eq!(worker.board.as_ref().map(|board| board.stored.version.0), Some(1), "{says}");
+        assert!(worker.peers.contains_key(&session(1)) && worker.advance.is_idle(), "{says}");
+        assert_eq!(worker.board.stored().map(|board| board.version.0), Some(1), "{says}");
     }
 }
 
@@ -263,34 +266,39 @@ fn what_a_recent_look_shows_is_looked_at_once_more_if_it_is_news() {
 fn a_board_is_alarming_from_when_on_it_first_showed_the_alarm_until_it_shows_none() {
     for push in [false, true] {
         let mut worker = led(1, true);
-        worker.options.push = push;
+        worker.env.options.push = push;
+        // It counts for two ttls.
+        let since = |worker: &FleetWorker| {
+            let ends = (0..999).rev().find(|secs| worker.board.is_alarmed(at(*secs), &worker.env));
+            ends.map(|secs| secs + 1 - 96)
+        };
         worker.saw_board(at(100), Some(alarm(&own_board(7, 1), 2)));
-        assert_eq!((worker.look.alarmed, worker.look.wary_until), (Some(at(100).held), Tick(0)));
+        assert_eq!((since(&worker), worker.look.wary_until), (Some(100), Tick(0)));
         let soon = at(100).held.after(worker.pace(at(100)));
-        assert!(worker.pace(at(100)) < worker.interval() && worker.look.next == soon);
+        assert!(worker.pace(at(100)) < worker.env.interval() && worker.look.next == soon);
         worker.saw_board(at(150), Some(alarm(&own_board(7, 1), 2)));
-        assert_eq!(worker.look.alarmed, Some(at(100).held), "the same one");
+        assert_eq!(since(&worker), Some(100), "the same one");
         worker.saw_board(at(160), Some(alarm(&own_board(7, 1), 3)));
-        assert_eq!(worker.look.alarmed, Some(at(160).held), "another one");
+        assert_eq!(since(&worker), Some(160), "another one");
         worker.saw_board(at(170), Some(own_board(8, 4)));
         // Whoever has a push hears of the next alarm anyway.
         let wary = if push { Tick(0) } else { at(176).held };
-        assert_eq!((worker.look.alarmed, worker.look.wary_until), (None, wary));
+        assert_eq!((since(&worker), worker.look.wary_until), (None, wary));
     }
 }
 
 #[test]
 fn what_is_awaited_is_claimed_when_a_look_shows_that_its_owner_is_gone() {
     let mut worker = led(1, true);
-    worker.awaited = [unit(0), unit(1)].into();
+    [0, 1].map(unit).into_iter().for_each(|unit| worker.awaited.insert(unit));
     looks_at(&mut worker);
     let attachment = |fence| Some(Some(Attachment { session: session(1), fence: Fence(fence) }));
     let spec = UnitSpec::default();
-    let board = (worker.board_key.clone(), own_board(7, 1));
+    let board = (worker.env.board_key.clone(), own_board(7, 1));
     let watched = (session(1), session_record(1, 7, 1));
     let units = [(unit(0), record(attachment(7), &spec)), (unit(1), record(attachment(6), &spec))];
     worker.looked(at(101), listed([board, watched].into_iter().chain(units).collect()));
-    assert_eq!(worker.awaited, [unit(0)].into());
+    assert_eq!(*worker.awaited, [unit(0)].into());
     assert!(worker.own.contains_key(&unit(1)));
 }
 
@@ -298,9 +306,9 @@ fn what_is_awaited_is_claimed_when_a_look_shows_that_its_owner_is_gone() {
 fn news_that_come_during_a_look_are_looked_at_after_it() {
     let mut worker = led(1, true);
     looks_at(&mut worker);
-    worker.hint(at(100), &Hint::Key(worker.board_key.clone()));
+    worker.hint(at(100), &Hint::Key(worker.env.board_key.clone()));
     assert_eq!(worker.look.wake_at(), None, "one at a time");
-    let shows = vec![(worker.board_key.clone(), own_board(7, 1)), (session(1), session_record(1, 7, 1))];
+    let shows = vec![(worker.env.board_key.clone(), own_board(7, 1)), (session(1), session_record(1, 7, 1))];
     worker.looked(at(101), listed(shows));
     assert_eq!(worker.look.wake_at(), Some(at(101).held));
 }
@@ -316,11 +324,11 @@ fn whoever_plans_or_stands_by_looks_at_all_once_an_interval_and_others_at_the_pl
     let mut other = led(3, false);
     assert_eq!(keys(&mut other), [session(1)]);
     let mut standby = led(3, false);
-    let ttls = (standby.ttl, standby.ttl);
-    let standbys = BTreeSet::from([standby.holder.id().clone()]);
+    let ttls = (standby.env.ttl, standby.env.ttl);
+    let standbys = BTreeSet::from([standby.env.id.clone()]);
     let mark = board::ToldPlan { number: 1, told: None, counts: (4, 0), ttls, rest: 1 };
-    let seen = standby.board.clone().unwrap().stored;
-    let write = board::mark(standby.board_key.clone(), &seen, &mark, &standbys, Nonce(4), at(0).wall);
-    standby.board = Some(SeenBoard::of(Stored::new(write.record).versioned(Version(4))));
+    let seen = standby.board.stored().unwrap().clone();
+    let write = board::mark(standby.env.board_key.clone(), &seen, &mark, &standbys, Nonce(4), at(0).wall);
+    standby.board.see(Some(Stored::new(write.record).versioned(Version(4))));
     assert_eq!(keys(&mut standby), [session(1), session(2), session(3)]);
 }

@@ -1,7 +1,6 @@
 //! Plan: when the others hear of a unit that was given up, and of one that was left to expire; whom units are passed to.
 use super::*;
 use crate::fleet::talk::FleetCommand;
-use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
 use crate::fleet::worker::choice::EndedUnit;
 use crate::op::{Answer, Event, Machine, Op, Outcome, Request};
@@ -29,7 +28,7 @@ fn the_others_hear_of_a_unit_that_was_given_up_as_soon_as_they_need_to() {
             own.spec.status = Status::Done;
         }
         worker.released(at(100), lease, true);
-        assert_eq!(worker.advance, Advance::At(at(secs).held), "{done} {transferee:?} {chosen} {going}");
+        assert_eq!(worker.advance.wanted_at(), Some(at(secs).held), "{done} {transferee:?} {chosen} {going}");
         assert_eq!(told(&mut worker), [FleetNotice::Released(lease, Some(RequestId(5)), true)]);
         assert!(!worker.own.contains_key(&unit(0)));
     }
@@ -88,10 +87,10 @@ fn l3_the_others_hear_of_a_unit_that_was_left_to_expire_whoever_it_was_planned_f
         worker.step(at(2), Event::Command(FleetCommand::Lapse(lease)));
         assert!(!worker.own.contains_key(&unit(0)));
         // The others heard that it was given up, and their next plan left it where its record showed it.
-        worker.advance = Advance::Idle;
+        worker.advance.end();
         let vacated = goes_on(&mut worker, 2..60, 0);
         assert_eq!(vacated, Some(50), "{transferee}");
         worker.tell_vacated(at(50));
-        assert_eq!(worker.advance, Advance::At(at(50).held), "{transferee}");
+        assert_eq!(worker.advance.wanted_at(), Some(at(50).held), "{transferee}");
     }
 }

@@ -1,14 +1,13 @@
-//! Plan: how seldom workers of a fleet look; who has seen the planner renew rests, and who has not, or waits for something, does not; who is
-//! told by a letter, and until when; no board has anybody rest for longer than that; a letter about one's own part asks for a look, and one about another's does not.
+//! Plan: who has seen the planner renew rests, and who has not, or waits for something, does not; no board has anybody rest for longer than it may; a letter
+//! about one's own part asks for a look, and one about another's does not.
 use super::*;
-use crate::fleet::board::SeenBoard;
+use crate::fleet::board::{self, ToldPlan};
 use crate::fleet::worker::alone::*;
 use crate::fleet::worker::hear::Hearing;
-use crate::op::Op;
 use crate::values::fence::{Fence, Version};
 use crate::values::metadata::Value;
 use crate::values::record::Attachment;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 fn mark(rest: u32, told: &[usize]) -> ToldPlan {
     let told = told.iter().map(|n| holder(*n)).collect();
@@ -20,8 +19,9 @@ fn by_board(others: usize, plans: bool, rest: u32) -> FleetWorker {
     let mut worker = led(others, plans);
     let planner = if plans { myself() } else { Attachment { session: session(1), fence: Fence(7) } };
     let (seen, none) = (board_by(7, 1, &planner), BTreeSet::new());
-    let write = board::mark(worker.board_key.clone(), &seen, &mark(rest, &[]), &none, Nonce(1), at(0).wall);
-    worker.board = Some(SeenBoard::of(Stored::new(write.record).versioned(Version(9))));
+    let write =
+        board::mark(worker.env.board_key.clone(), &seen, &mark(rest, &[]), &none, Nonce(1), at(0).wall);
+    worker.board.see(Some(Stored::new(write.record).versioned(Version(9))));
     worker.hearing = Hearing::after(planner, 1);
     worker.look.wary_until = Tick(0);
     worker
@@ -37,19 +37,12 @@ fn rests(worker: &mut FleetWorker, beats: &[(u64, u128)]) -> u64 {
 }
 
 #[test]
-fn some_of_a_large_fleet_look_in_each_interval() {
-    let mut worker = by_board(1, true, 1);
-    let rests = [0, 1, 31, 32, 1000, 100_000].map(|workers| worker.next_rest(at(0), workers));
-    assert_eq!(rests, [1, 1, 1, 2, 62, 64]);
-}
-
-#[test]
 fn who_has_seen_the_planner_renew_rests_each_time_and_each_worker_for_another_while() {
     let mut drawn: BTreeMap<u64, u32> = BTreeMap::new();
     let mut firsts = BTreeSet::new();
     for n in 0..50 {
         let mut worker = by_board(2, false, 4);
-        worker.me = session(n);
+        worker.env.me = session(n);
         for time in 0..20 {
             let secs = 100 + time * 1000;
             let rests = rests(&mut worker, &[(secs, 1), (secs + 16, 2)]);
@@ -74,16 +67,16 @@ fn who_has_not_seen_it_renew_goes_on_looking() {
 #[test]
 fn who_waits_for_something_goes_on_looking() {
     let reasons: [&dyn Fn(&mut FleetWorker); 8] = [
-        &|worker| worker.awaited.extend([unit(0)]),
+        &|worker| worker.awaited.insert(unit(0)),
         &|worker| {
             has(worker, 0, Stage::Held, Some(1));
         },
         &|worker| {
             has(worker, 0, Stage::Draining, None);
         },
-        &|worker| worker.look.blind = true,
+        &|worker| worker.board.reads(false),
         &|worker| worker.look.overdue.extend([session(1)]),
-        &|worker| worker.advance = Advance::At(at(200).held),
+        &|worker| worker.advance.want(at(200).held),
         &|worker| worker.life.leaving = true,
         &|worker| worker.doubts.list_at = Some(at(200).held),
     ];
@@ -100,35 +93,6 @@ fn who_waits_for_something_goes_on_looking() {
     assert_eq!(rests(&mut by_board(2, true, 32), &[(100, 1), (116, 2)]), 1, "who plans");
 }
 
-/// Whose sessions it reads to leave a letter there.
-fn lettered(worker: &mut FleetWorker, secs: u64, mark: &ToldPlan, standbys: &[usize]) -> Vec<usize> {
-    worker.tell_those_who_rest(at(secs), mark, standbys.iter().map(|n| holder(*n)).collect());
-    let asked = asked(worker);
-    let reads = |n: &usize| asked.iter().any(|asked| asked.op == Op::Read(session(*n)));
-    (1..9).filter(reads).collect()
-}
-
-#[test]
-fn whom_a_plan_concerns_and_who_is_to_stand_by_are_told_by_letters() {
-    let mut worker = by_board(8, true, 4);
-    assert_eq!(lettered(&mut worker, 0, &mark(4, &[1, 2]), &[2, 3]), [1, 2, 3]);
-    assert_eq!(lettered(&mut worker, 1, &mark(4, &[3, 5]), &[3, 4]), [4, 5], "who stands by looks anyway");
-    worker.rest.end();
-    assert_eq!(lettered(&mut worker, 2, &mark(4, &[]), &[6]), [6]);
-    let mut worker = by_board(8, true, 1);
-    assert_eq!(lettered(&mut worker, 0, &mark(1, &[1, 2]), &[3]), [0; 0], "all look");
-}
-
-#[test]
-fn those_who_rest_by_what_the_board_said_before_are_told_for_as_long_as_that() {
-    let mut worker = by_board(8, true, 4);
-    assert_eq!(worker.next_rest(at(100), 8), 1, "most have died");
-    for (secs, told) in [(100, &[1][..]), (100 + 8 * 16 - 1, &[2]), (100 + 8 * 16, &[])] {
-        let asked = told.first().copied().unwrap_or(3);
-        assert_eq!(lettered(&mut worker, secs, &mark(1, &[asked]), &[]), told, "{secs}");
-    }
-}
-
 #[test]
 fn a_letter_about_its_own_part_has_a_worker_look() {
     for (about, looks) in [(0, true), (1, false)] {
@@ -143,15 +107,13 @@ fn whatever_a_board_says_workers_rest_for_no_longer_than_they_may() {
     for said in [1 << 31, (1 << 31) - 1, -1, 65, i64::MAX, i64::MIN] {
         for plans in [false, true] {
             let mut worker = by_board(2, plans, 32);
-            let mut board = worker.board.take().unwrap().stored;
+            let mut board = worker.board.stored().unwrap().clone();
             board.record.metadata.insert("rest".to_owned(), Value::from(said));
-            worker.board = Some(SeenBoard::of(board));
+            worker.board.see(Some(board));
             for n in 0..20 {
                 let secs = 100 + n * 10_000;
                 assert!(rests(&mut worker, &[(secs, 1), (secs + 16, 2)]) <= 128, "{said}");
             }
-            worker.next_rest(at(100), 8);
-            assert!(worker.rest.told_until <= at(100 + 128 * 16).held, "{said}");
         }
     }
 }

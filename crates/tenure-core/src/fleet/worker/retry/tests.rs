@@ -3,7 +3,6 @@
 //! gets it goes by what its record says, for no longer than the longest rest; the last one that leaves writes the count, too. A unit whose body may go on
 //! rests under no tenure.
 use super::*;
-use crate::fleet::worker::advance::Advance;
 use crate::fleet::worker::alone::*;
 use crate::fleet::{About, FleetCommand, RequestId};
 use crate::op::{Event, Machine};
@@ -33,7 +32,7 @@ fn a_unit_goes_around_at_once_and_then_rests_longer_and_longer() {
 #[test]
 fn those_come_next_who_may_have_it_in_the_order_of_their_turns() {
     let mut worker = worker(7);
-    worker.me = session(4);
+    worker.env.me = session(4);
     let mut about = |n: usize, about: About, planned| {
         let peer = worker.peers.get_mut(&session(n)).unwrap();
         (peer.about, peer.planned) = (about, planned);
@@ -69,15 +68,15 @@ fn one_is_told_by_a_letter_and_who_hears_none_as_all_are() {
         // Its lease is none that the holder knows, so what became of it is told at once.
         let (mut worker, _) = declined(2, letters);
         assert_eq!(worker.own.len(), 0);
-        assert_eq!(worker.advance, Advance::At(at(100).held), "it was not passed on");
-        worker.advance = Advance::Idle;
+        assert_eq!(worker.advance.wanted_at(), Some(at(100).held), "it was not passed on");
+        worker.advance.end();
         let lease = has(&mut worker, 0, Stage::Going, Some(1));
         worker.own.get_mut(&unit(0)).unwrap().chosen = true;
         if letters {
             worker.retries.passed.insert(unit(0), session(1));
         }
         worker.released(at(100), lease, true);
-        assert_eq!(worker.advance, if letters { Advance::Idle } else { Advance::At(at(100).held) });
+        assert_eq!(worker.advance.wanted_at(), (!letters).then(|| at(100).held));
         assert_eq!(worker.letters.are_owed(), letters);
     }
 }
@@ -154,7 +153,7 @@ fn s2_a_unit_whose_body_may_go_on_is_vacated_and_rests_under_no_tenure() {
     let (_, left) = writes_unit(&mut worker, 0).unwrap();
     assert_eq!(left.record.tenure, None);
     let (spec, _) = UnitSpec::parse(left.record.metadata).unwrap();
-    let rest = worker.ttl.duration();
+    let rest = worker.env.ttl.duration();
     assert_eq!(spec.retry, Some(Retry { failures: 1, since: at(2).wall, rest }), "whoever has it next waits");
 }
 
@@ -170,7 +169,7 @@ fn s2_a_unit_whose_body_may_go_on_rests_with_the_next_worker() {
     let attachment = passed.record.tenure.unwrap().attachment.unwrap();
     assert!(attachment.session == session(1) && passed.record.fence > fence);
     let (spec, _) = UnitSpec::parse(passed.record.metadata).unwrap();
-    let rest = worker.ttl.duration();
+    let rest = worker.env.ttl.duration();
     assert_eq!(spec.retry, Some(Retry { failures: 2, since: at(2).wall, rest }), "each of two has tried it");
 }
 
@@ -178,7 +177,7 @@ fn s2_a_unit_whose_body_may_go_on_rests_with_the_next_worker() {
 fn s2_a_unit_that_is_planned_to_stay_is_vacated_all_the_same_if_its_body_may_go_on() {
     let mut worker = led(1, false);
     let lease = gets(&mut worker, 0);
-    let me = worker.me.clone();
+    let me = worker.env.me.clone();
     let own = worker.own.get_mut(&unit(0)).unwrap();
     (own.stage, own.transferee) = (Stage::Draining, Some(me));
     worker.command(at(2), FleetCommand::Abandon(lease, RequestId(1)));

@@ -3,8 +3,7 @@
 //! in a large fleet looks at all others seldom while the planner renews and records tell who is silent; at those alone that do not tell it;
 //! and at all as often as the planner does while the planner is silent, or too many do not tell, or the fleet is small.
 use super::*;
-use crate::fleet::board::{self, SeenBoard, ToldPlan};
-use crate::fleet::worker::advance::Advance;
+use crate::fleet::board::{self, ToldPlan};
 use crate::fleet::worker::alone::*;
 use crate::values::fence::{Nonce, Version};
 use crate::values::time::Wall;
@@ -39,7 +38,7 @@ fn looks(worker: &mut FleetWorker, secs: u64) -> Vec<Key> {
     worker.wake_look(at(secs));
     let keys = asks(worker).remove(0).unwrap();
     let shown = keys.iter().filter_map(|key| match key {
-        key if *key == worker.board_key => worker.board.as_ref().map(|board| board.stored.clone()),
+        key if *key == worker.env.board_key => worker.board.stored().cloned(),
         key => number(key).map(|n| session_record(n, 7, 1)),
     });
     let found =
@@ -82,9 +81,9 @@ fn a_small_fleet_is_watched_one_by_one_and_a_large_one_by_pages() {
         assert_eq!(looks(&mut worker, 100).len(), alone, "{others}");
         assert_eq!(worker.look.under_way, pages > 0);
         assert_eq!(reads_pages(&mut worker, 100, |n| n <= others, 1), pages);
-        assert!(!worker.look.under_way && worker.advance == Advance::Idle && worker.look.overdue.is_empty());
+        assert!(!worker.look.under_way && worker.advance.is_idle() && worker.look.overdue.is_empty());
         assert_eq!(worker.look.wake_at(), Some(at(116).held));
-        assert_eq!(looks(&mut worker, 110), [worker.board_key.clone()], "it is not yet time");
+        assert_eq!(looks(&mut worker, 110), [worker.env.board_key.clone()], "it is not yet time");
         assert!(!worker.look.under_way);
     }
 }
@@ -95,7 +94,7 @@ fn l1_whoever_is_gone_or_overdue_is_noticed_on_each_page() {
         let mut worker = planner(40);
         looks(&mut worker, 100);
         reads_pages(&mut worker, 100, |n| n <= 40 && n != who, 1);
-        assert_eq!(worker.advance.wake_at(), Some(at(100).held), "{who} has stopped");
+        assert_eq!(worker.advance.wanted_at(), Some(at(100).held), "{who} has stopped");
         assert!(!worker.peers.contains_key(&session(who)));
         let mut worker = planner(40);
         for (secs, silent) in [(100, 1), (116, 1), (132, 1)] {
@@ -129,7 +128,7 @@ fn where_a_page_is_refused_all_are_read_one_by_one_at_once_and_later_by_pages() 
         assert_eq!(looks(&mut worker, 104).len(), shown);
         assert_eq!(worker.look.under_way, shown == 1);
         assert_eq!(reads_pages(&mut worker, 104, |n| n <= 40, 1), if shown == 1 { 4 } else { 0 });
-        assert!(!worker.look.under_way && worker.advance == Advance::Idle);
+        assert!(!worker.look.under_way && worker.advance.is_idle());
         assert_eq!(looks(&mut worker, 120).len(), 1);
         assert!(worker.look.under_way);
     }
@@ -139,7 +138,7 @@ fn where_a_page_is_refused_all_are_read_one_by_one_at_once_and_later_by_pages() 
 fn a_page_has_up_to_a_quarter_more_where_that_spares_one() {
     let mut worker = planner(40);
     for (page, limit) in [(1000, 1000), (41, 42), (34, 42), (33, 33), (10, 11), (2, 2), (1, 1)] {
-        worker.options.page = page;
+        worker.env.options.page = page;
         assert_eq!(worker.watched_at_once(), limit, "{page}");
     }
 }
@@ -151,7 +150,7 @@ fn who_has_left_or_come_again_since_the_look_began_is_left_alone() {
     worker.peers.remove(&session(1));
     worker.peers.get_mut(&session(25)).unwrap().fence = Fence(8);
     reads_pages(&mut worker, 100, |n| n <= 40 && n != 1 && n != 25, 1);
-    assert_eq!(worker.advance, Advance::Idle);
+    assert!(worker.advance.is_idle());
 }
 
 #[test]
@@ -162,7 +161,7 @@ fn whoever_plans_no_more_asks_for_no_further_page_and_looks_again_if_there_was_a
     assert_eq!(first, [Err(None)]);
     worker.look_now(at(101));
     assert_eq!(worker.look.wake_at(), None, "a page is under way");
-    worker.planner = None;
+    worker.board.see(None);
     worker.watched_page(at(102), 10, Ok(Answer::Listed(page(10, None, |n| n <= 40, 1))));
     assert!(asks(&mut worker).is_empty());
     assert_eq!(worker.look.wake_at(), Some(at(102).held));
@@ -171,12 +170,12 @@ fn whoever_plans_no_more_asks_for_no_further_page_and_looks_again_if_there_was_a
 /// The worker 0 stands by in a fleet of so many others, of whom the worker 1 plans, on a store whose ages fall short by up to so much.
 fn standby(others: usize, age_error: Option<Duration>) -> FleetWorker {
     let mut worker = led(others, false);
-    worker.options.age_error = age_error;
+    worker.env.options.age_error = age_error;
     let mark =
         ToldPlan { number: 1, told: Some(BTreeSet::new()), counts: (3, 9), ttls: (ttl(), ttl()), rest: 4 };
-    let (seen, by) = (worker.board.take().unwrap().stored, BTreeSet::from([holder(0)]));
-    let write = board::mark(worker.board_key.clone(), &seen, &mark, &by, Nonce(1), at(0).wall);
-    worker.board = Some(SeenBoard::of(Stored::new(write.record).versioned(Version(9))));
+    let (seen, by) = (worker.board.stored().unwrap().clone(), BTreeSet::from([holder(0)]));
+    let write = board::mark(worker.env.board_key.clone(), &seen, &mark, &by, Nonce(1), at(0).wall);
+    worker.board.see(Some(Stored::new(write.record).versioned(Version(9))));
     worker.look.wary_until = Tick(0);
     assert!(worker.is_standby());
     worker.peers.values_mut().for_each(|peer| peer.attested = age_error.is_some());
@@ -197,8 +196,8 @@ fn stands_by(worker: &mut FleetWorker, secs: u64, planner: u64, ahead: &[usize])
     worker.wake_look(at(secs));
     let keys = asks(worker).remove(0).unwrap();
     let seen: Vec<usize> = keys.iter().filter_map(number).collect();
-    let board = worker.board.clone().unwrap().stored;
-    let mut found = vec![Listed { key: worker.board_key.clone(), stored: Ok(board) }];
+    let board = worker.board.stored().unwrap().clone();
+    let mut found = vec![Listed { key: worker.env.board_key.clone(), stored: Ok(board) }];
     found.extend(seen.iter().map(|n| Listed { key: session(*n), stored: Ok(shown(*n, 7)) }));
     worker.looked(at(secs), Ok(Answer::Listed(found)));
     let mut pages = 0;
@@ -223,7 +222,7 @@ fn c1_who_stands_by_in_a_large_fleet_looks_at_all_others_seldom_where_records_te
     let looks: Vec<u64> =
         (0..50).map(|n| 100 + 16 * n).filter(|t| stands_by(&mut worker, *t, *t, &[]).1 > 0).collect();
     assert_eq!(looks, [100, 100 + 16 * 24, 100 + 16 * 48]);
-    assert!(worker.advance == Advance::Idle && worker.look.overdue.is_empty());
+    assert!(worker.advance.is_idle() && worker.look.overdue.is_empty());
 }
 
 #[test]

@@ -2,10 +2,9 @@
 //! them; who else writes there is written over.
 
 use crate::fleet::part::Part;
-use crate::fleet::talk::FleetNotice;
 use crate::fleet::worker::congestion::CongestionWindow;
-use crate::fleet::worker::{FleetWorker, InFlight};
-use crate::op::{Answer, Expect, Op, Outcome, Write};
+use crate::fleet::worker::env::FleetEnv;
+use crate::op::{Answer, Expect, Outcome, Write};
 use crate::values::error::{ErrorKind, StoreError};
 use crate::values::fence::{Fence, Nonce};
 use crate::values::key::Key;
@@ -29,7 +28,7 @@ struct PartWrite {
 
 /// What became of an attempt to write a part.
 #[derive(Debug, PartialEq, Eq)]
-enum PartOutcome {
+pub(super) enum PartOutcome {
     /// That was a part of an earlier plan.
     Superseded,
     /// It is written again when its turn comes.
@@ -48,11 +47,11 @@ enum PartOutcome {
 
 /// How long to go on where the store is busy.
 #[derive(Debug, Clone, Copy)]
-struct Patience {
+pub(super) struct Patience {
     /// The first pause after a refusal.
-    pause: Duration,
+    pub(super) pause: Duration,
     /// A part that is refused for so long may be refused for longer, and the others are to know of theirs.
-    longest: Duration,
+    pub(super) longest: Duration,
 }
 
 /// Parts that are being written, and how fast.
@@ -91,7 +90,7 @@ impl PartWrites {
     }
 
     /// The next part to send.
-    fn next(&mut self, now: Now) -> Option<Write> {
+    pub(super) fn next(&mut self, now: Now) -> Option<Write> {
         if !self.window.is_open(now, self.under_way) {
             return None;
         }
@@ -102,7 +101,7 @@ impl PartWrites {
     }
 
     /// A part was written, or was not. `busy`: the store has too much to do for it.
-    fn answered(
+    pub(super) fn answered(
         &mut self,
         now: Now,
         (key, nonce): (&Key, Nonce),
@@ -155,64 +154,17 @@ impl PartWrites {
     }
 }
 
-impl FleetWorker {
-    /// Sends what parts it may.
-    pub(in crate::fleet::worker) fn wake_telling(&mut self, now: Now) {
-        while let Some(write) = self.telling.writing.next(now) {
-            self.send(InFlight::Part(write.key.clone(), write.record.nonce), Op::Write(Box::new(write)));
-        }
-    }
-
-    pub(super) fn part_write(&mut self, now: Now, key: Key, stands: Option<&Stored>, part: &Part) -> Write {
-        let fence = stands.map_or(Fence(0), |stands| stands.record.fence).max(Fence::floor(now.wall));
-        let record = Record {
-            fence,
-            nonce: self.nonces.draw(),
-            stamp: now.wall,
-            tenure: None,
-            metadata: part.compose(),
-        };
-        Write {
-            key,
-            expect: stands.map_or(Expect::Absent, |stands| Expect::Unchanged(stands.version)),
-            record,
-        }
-    }
-
-    /// A part was written, or was not.
-    pub(in crate::fleet::worker) fn told_part(
-        &mut self,
-        now: Now,
-        key: &Key,
-        nonce: Nonce,
-        result: Result<Answer, StoreError>,
-    ) {
-        let error = result.as_ref().err().cloned();
-        let busy = error.as_ref().filter(|error| self.store_is_busy(error));
-        let busy = busy.map(|_| Patience { pause: self.refusal_pause(), longest: self.part(1) });
-        let may_repeat = self.is_planner();
-        let outcome = self.telling.writing.answered(now, (key, nonce), result, may_repeat, busy);
-        if let Some(error) = error.filter(|_| outcome != PartOutcome::Superseded) {
-            self.tell(FleetNotice::Trouble(error));
-        }
-        match outcome {
-            PartOutcome::Superseded | PartOutcome::PutOff => {}
-            PartOutcome::Retried => self.wake_telling(now),
-            PartOutcome::Written | PartOutcome::Unwritable => self.mark_plan(now),
-            PartOutcome::Contended => self.tell_anew(now),
-            PartOutcome::Refused => {
-                self.telling.refused();
-                if !self.cannot_tell(now) {
-                    self.tell_anew(now);
-                }
-            }
-        }
-    }
-
-    /// Forgets what was told and lists all again, so that all are told.
-    fn tell_anew(&mut self, now: Now) {
-        self.telling.told.clear();
-        self.list_again(now.held.after(self.interval()));
-        self.mark_plan(now);
-    }
+/// The write of a worker's part over what stands there.
+pub(super) fn part_write(
+    now: Now,
+    env: &mut FleetEnv,
+    key: Key,
+    stands: Option<&Stored>,
+    part: &Part,
+) -> Write {
+    let fence = stands.map_or(Fence(0), |stands| stands.record.fence).max(Fence::floor(now.wall));
+    let (nonce, metadata) = (env.nonces.draw(), part.compose());
+    let record = Record { fence, nonce, stamp: now.wall, tenure: None, metadata };
+    let expect = stands.map_or(Expect::Absent, |stands| Expect::Unchanged(stands.version));
+    Write { key, expect, record }
 }

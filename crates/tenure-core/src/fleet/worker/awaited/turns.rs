@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 
 /// How many awaited units one look shows.
-pub(super) const AWAITED: usize = 64;
+pub(in crate::fleet::worker) const AWAITED: usize = 64;
 
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(super) struct AwaitedTurns {

@@ -3,8 +3,9 @@
 //! somebody has had all look again: what it found when it was told last may be another thing by now.
 
 use crate::bugs::Bug;
+use crate::fleet::names::FleetName;
 use crate::fleet::part::{Part, Shows, Task};
-use crate::fleet::worker::FleetWorker;
+use crate::fleet::worker::env::FleetEnv;
 use crate::fleet::worker::listed::Owner;
 use crate::fleet::worker::listing::Listing;
 use crate::values::fence::Fence;
@@ -16,12 +17,16 @@ use std::time::Duration;
 /// The longest pause, in ttls.
 const LONGEST: u32 = 32;
 
+/// What each worker was told last, by its session.
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
+pub(super) struct ToldParts(BTreeMap<Key, Told>);
+
 /// What a worker was told last.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Told {
-    pub(super) part: Part,
+struct Told {
+    part: Part,
     /// What was last to be written: it may be that some of it was done since, and is no part of the plan any more.
-    pub(super) wrote: Option<Part>,
+    wrote: Option<Part>,
     reminder: Reminder,
 }
 
@@ -51,25 +56,43 @@ impl Reminder {
     }
 }
 
-impl FleetWorker {
+impl ToldParts {
+    /// Only these workers are still there.
+    pub(super) fn retain(&mut self, is_there: impl Fn(&Key) -> bool) {
+        self.0.retain(|session, _| is_there(session));
+    }
+
+    /// A worker's part is being written.
+    pub(super) fn writes(&mut self, session: &Key, part: &Part) {
+        if let Some(told) = self.0.get_mut(session) {
+            told.wrote = Some(part.clone());
+        }
+    }
+
+    /// What was last to be written for a worker.
+    pub(super) fn written(&self, session: &Key) -> Option<Part> {
+        self.0.get(session)?.wrote.clone()
+    }
+
     /// Whether a worker is to be told of its part: it is another one than it was told before, or nothing has come of it for some time.
     pub(super) fn is_news(
         &mut self,
         now: Now,
+        env: &FleetEnv,
         session: &Key,
         part: &Part,
         stands: Option<&Part>,
         listing: &Listing,
     ) -> bool {
-        let told = self.telling.told.remove(session).filter(|told| told.part.to == part.to);
+        let told = self.0.remove(session).filter(|told| told.part.to == part.to);
         // What does not stand there did not arrive, or somebody has written something else since: nobody goes by it.
-        let bugs = self.holder.bugs();
+        let (bugs, fleet) = (env.bugs, env.fleet());
         let told = told.filter(|told| match &told.wrote {
             Some(wrote) => Some(wrote) == stands,
             // What was sent long ago may have arrived since.
             None => !stands.is_some_and(|stands| {
                 (&stands.planner, stands.to) == (&part.planner, part.to)
-                    && (stands.lists.is_some() || !self.left_of(session, stands, listing).is_empty())
+                    && (stands.lists.is_some() || !left_of(fleet, session, stands, listing).is_empty())
             }),
         });
         let reminder = told.as_ref().filter(|told| told.part == *part).map(|told| told.reminder);
@@ -78,62 +101,65 @@ impl FleetWorker {
             None => (stands.cloned(), None, false),
         };
         let left = before.as_ref().filter(|before| before.to == part.to);
-        let left = left.map(|before| self.left_of(session, before, listing)).unwrap_or_default();
+        let left = left.map(|before| left_of(fleet, session, before, listing)).unwrap_or_default();
         let is_due = reminder.is_none_or(|reminder| reminder.is_due(now, listing.generation));
         let is_news = match () {
             () if reminder.is_some() && (part.is_empty() || bugs.has(Bug::ToldOnce)) => false,
             () if reminder.is_some() && !bugs.has(Bug::ToldEachTime) => is_due,
-            () if before.as_ref().is_some_and(|it| self.awaits_in_vain(session, it, part, listing)) => true,
+            () if before.as_ref().is_some_and(|it| awaits_in_vain(fleet, session, it, part, listing)) => true,
             // What was told before is being done.
             () if part.tasks == left && part.lists.is_none() => !is_known && !part.is_empty(),
             () => true,
         };
         let reminder = match reminder {
-            None => Reminder::after(now, self.part(1), listing.generation),
-            Some(due) if is_due => due.next(now, listing.generation, self.part(1) * LONGEST),
+            None => Reminder::after(now, env.part(1), listing.generation),
+            Some(due) if is_due => due.next(now, listing.generation, env.part(1) * LONGEST),
             Some(later) => later,
         };
         let wrote = if is_news { Some(part.clone()) } else { wrote };
-        self.telling.told.insert(session.clone(), Told { part: part.clone(), wrote, reminder });
+        self.0.insert(session.clone(), Told { part: part.clone(), wrote, reminder });
         is_news
     }
 
-    /// Whether a worker waits for a unit that has gone elsewhere since, and is not planned for it any more. It would wait for ever, and claim
-    /// the unit as soon as that is free, whoever it is planned for then.
-    fn awaits_in_vain(&self, session: &Key, before: &Part, part: &Part, listing: &Listing) -> bool {
-        let came = |name: &String| {
-            let unit = self.options.fleet.unit(name).ok();
-            let unit = unit.and_then(|unit| listing.units.get(&unit));
-            unit.is_some_and(|unit| matches!(&unit.owner, Owner::Worker(owner) if owner == session))
-        };
-        let is_dropped = |name: &String, task: &Task| {
-            matches!(task, Task::Await(_)) && !part.tasks.contains_key(name) && !came(name)
-        };
-        // What an earlier planner has told it is over when it hears that there is another.
-        (&before.planner, before.to) == (&part.planner, part.to)
-            && before.tasks.iter().any(|(name, (_, task))| is_dropped(name, task))
-    }
-
-    /// Lists all again when somebody is to be told again: whether all is done by then shows whether all agree. Half of a pause passes between two such
+    /// When all is to be listed again, since somebody is to be told again: whether all is done by then shows whether all agree. Half of a pause passes between two such
     /// listings, however many are to be told.
-    pub(super) fn list_for_undone(&mut self, now: Now) {
-        let undone = self.telling.told.values().filter(|told| !told.part.is_empty());
+    pub(super) fn undone_at(&self, now: Now) -> Option<Tick> {
+        let undone = self.0.values().filter(|told| !told.part.is_empty());
         let reminders = undone.map(|told| told.reminder.at.max(now.held.after(told.reminder.pause / 2)));
-        if let Some(at) = reminders.min() {
-            self.list_again(at);
-        }
+        reminders.min()
     }
+}
 
-    /// The tasks of a part that are not done yet, as their units' records show.
-    fn left_of(&self, session: &Key, part: &Part, listing: &Listing) -> BTreeMap<String, (Shows, Task)> {
-        let is_left = |name: &String, shows: &Shows, task: &Task| {
-            let unit = self.options.fleet.unit(name).ok();
-            unit.and_then(|unit| listing.units.get(&unit)).is_some_and(|unit| {
-                let has = task.takes() && matches!(&unit.owner, Owner::Worker(owner) if owner == session);
-                unit.shows == *shows && !has
-            })
-        };
-        let tasks = part.tasks.iter().filter(|(name, (shows, task))| is_left(name, shows, task));
-        tasks.map(|(name, task)| (name.clone(), task.clone())).collect()
-    }
+/// Whether a worker waits for a unit that has gone elsewhere since, and is not planned for it any more. It would wait for ever, and claim
+/// the unit as soon as that is free, whoever it is planned for then.
+fn awaits_in_vain(fleet: &FleetName, session: &Key, before: &Part, part: &Part, listing: &Listing) -> bool {
+    let came = |name: &String| {
+        let unit = fleet.unit(name).ok();
+        let unit = unit.and_then(|unit| listing.units.get(&unit));
+        unit.is_some_and(|unit| matches!(&unit.owner, Owner::Worker(owner) if owner == session))
+    };
+    let is_dropped = |name: &String, task: &Task| {
+        matches!(task, Task::Await(_)) && !part.tasks.contains_key(name) && !came(name)
+    };
+    // What an earlier planner has told it is over when it hears that there is another.
+    (&before.planner, before.to) == (&part.planner, part.to)
+        && before.tasks.iter().any(|(name, (_, task))| is_dropped(name, task))
+}
+
+/// The tasks of a part that are not done yet, as their units' records show.
+fn left_of(
+    fleet: &FleetName,
+    session: &Key,
+    part: &Part,
+    listing: &Listing,
+) -> BTreeMap<String, (Shows, Task)> {
+    let is_left = |name: &String, shows: &Shows, task: &Task| {
+        let unit = fleet.unit(name).ok();
+        unit.and_then(|unit| listing.units.get(&unit)).is_some_and(|unit| {
+            let has = task.takes() && matches!(&unit.owner, Owner::Worker(owner) if owner == session);
+            unit.shows == *shows && !has
+        })
+    };
+    let tasks = part.tasks.iter().filter(|(name, (shows, task))| is_left(name, shows, task));
+    tasks.map(|(name, task)| (name.clone(), task.clone())).collect()
 }

@@ -12,14 +12,14 @@ fn an_alarm_is_raised_where_it_helps() {
         let mut worker = led(1, true);
         change(&mut worker);
         worker.raise_alarm(at(100));
-        (asked(&mut worker).len(), worker.advance != Advance::Idle)
+        (asked(&mut worker).len(), !worker.advance.is_idle())
     };
     assert_eq!(alarms(&|_| ()), (1, false));
-    assert_eq!(alarms(&|worker| worker.options.push = true), (0, false), "a push tells all");
-    assert_eq!(alarms(&|worker| worker.look.alarmed = Some(at(5).held)), (0, false), "there is one");
-    assert_eq!(alarms(&|worker| worker.look.alarmed = Some(at(4).held)), (1, false), "a false one");
-    assert_eq!(alarms(&|worker| worker.look.blind = true), (0, false), "nobody can read it");
-    assert_eq!(alarms(&|worker| worker.board = None), (0, true), "there is no board");
+    assert_eq!(alarms(&|worker| worker.env.options.push = true), (0, false), "a push tells all");
+    assert_eq!(alarms(&|worker| worker.board.alarms(at(5))), (0, false), "there is one");
+    assert_eq!(alarms(&|worker| worker.board.alarms(at(4))), (1, false), "a false one");
+    assert_eq!(alarms(&|worker| worker.board.reads(false)), (0, false), "nobody can read it");
+    assert_eq!(alarms(&|worker| worker.board.see(None)), (0, true), "there is no board");
 }
 
 #[test]
@@ -38,14 +38,14 @@ fn a_board_is_raised_until_it_is_higher_than_when_that_was_wanted() {
     for (second, over) in [(8, false), (9, true), (7, false)] {
         let mut worker = led(1, true);
         worker.want_advance(at(100).held);
-        assert_eq!(worker.advance.wake_at(), Some(at(100).held));
+        assert_eq!(worker.advance.wanted_at(), Some(at(100).held));
         worker.wake_advance(at(100));
-        assert_eq!((asked(&mut worker).len(), worker.advance.wake_at()), (1, None));
+        assert_eq!((asked(&mut worker).len(), worker.advance.wanted_at()), (1, None));
         worker.advanced(at(101), lost(8, 2));
         assert_eq!(asked(&mut worker).len(), 1, "the first winner may not know of what we have to tell");
         worker.advanced(at(102), lost(second, 3));
         assert_eq!(
-            (asked(&mut worker).len(), worker.advance == Advance::Idle),
+            (asked(&mut worker).len(), worker.advance.is_idle()),
             (usize::from(!over), over),
             "{second}"
         );
@@ -64,8 +64,8 @@ fn what_happens_while_the_board_is_raised_is_told_by_another_raise() {
             worker.want_advance(at(101).held);
         }
         worker.advanced(at(102), won.clone());
-        let soon = worker.advance.wake_at().is_some_and(|next| next > at(102).held && next <= at(104).held);
-        assert_eq!((soon, worker.advance == Advance::Idle), (more, !more));
+        let soon = worker.advance.wanted_at().is_some_and(|next| next > at(102).held && next <= at(104).held);
+        assert_eq!((soon, worker.advance.is_idle()), (more, !more));
     }
 }
 
@@ -77,7 +77,7 @@ fn a_raise_that_failed_is_made_again() {
         worker.wake_advance(at(100));
         asked(&mut worker);
         worker.advanced(at(101), Err(error));
-        assert!(worker.advance.wake_at().is_some_and(|next| next > at(101).held && next <= at(104).held));
+        assert!(worker.advance.wanted_at().is_some_and(|next| next > at(101).held && next <= at(104).held));
     }
 }
 
@@ -87,7 +87,7 @@ fn c1_a_board_that_the_store_refuses_is_raised_ever_more_seldom_whatever_happens
     let (mut secs, mut gaps) = (100, Vec::new());
     for _ in 0..14 {
         worker.want_advance(at(secs).held);
-        let next = worker.advance_wake_at().map(|next| next.0.div_ceil(1_000_000_000)).unwrap().max(secs);
+        let next = worker.advance.wake_at().map(|next| next.0.div_ceil(1_000_000_000)).unwrap().max(secs);
         worker.wake_advance(at(next));
         assert_eq!(asked(&mut worker).len(), 1);
         worker.advanced(at(next), Err(StoreError::unsupported("denied")));
@@ -100,7 +100,7 @@ fn c1_a_board_that_the_store_refuses_is_raised_ever_more_seldom_whatever_happens
     worker.wake_advance(at(secs));
     worker.advanced(at(secs), Ok(Answer::Write(Outcome::Won { version: Version(2), fence: Fence(8) })));
     worker.want_advance(at(secs).held);
-    assert_eq!(worker.advance_wake_at(), Some(at(secs).held));
+    assert_eq!(worker.advance.wake_at(), Some(at(secs).held));
 }
 
 #[test]
@@ -125,28 +125,38 @@ fn who_may_not_write_the_board_can_leave_all_the_same() {
     assert!(worker.is_stopping());
 }
 
+/// The planner, whom the store has not let raise the board for long, and by when it tries again, in seconds.
+fn refused() -> (FleetWorker, u64) {
+    let (mut worker, mut secs) = (led(1, true), 1);
+    for _ in 0..10 {
+        worker.want_advance(at(secs).held);
+        secs = worker.advance.wake_at().map(|next| next.0.div_ceil(1_000_000_000)).unwrap();
+        worker.wake_advance(at(secs));
+        asked(&mut worker);
+        worker.advanced(at(secs), Err(StoreError::unsupported("denied")));
+    }
+    worker.doubts.list_at = None;
+    (worker, secs + 1)
+}
+
 #[test]
 fn l1_what_was_refused_before_a_session_began_or_a_worker_leaves_is_tried_at_once() {
-    let refused =
-        || Some(LastingRefusal::next(None, at(1), ttl().duration(), false).at_the_soonest(at(9000).held));
-    let (mut begins, mut leaves) = (led(1, true), led(1, true));
-    (begins.advance_refused, leaves.advance_refused) = (refused(), refused());
+    let ((mut begins, secs), (mut leaves, _)) = (refused(), refused());
+    assert!(begins.advance.wake_at() > Some(at(secs + 100).held));
     begins.life.session = None;
-    begins.follow_session(at(30));
-    leaves.step(at(30), Event::Command(FleetCommand::Leave));
+    begins.follow_session(at(secs));
+    leaves.step(at(secs), Event::Command(FleetCommand::Leave));
     for mut worker in [begins, leaves] {
-        worker.want_advance(at(30).held);
-        assert_eq!(worker.advance_wake_at(), Some(at(30).held));
+        worker.want_advance(at(secs).held);
+        assert_eq!(worker.advance.wake_at(), Some(at(secs).held));
     }
 }
 
 #[test]
 fn l1_a_planner_lists_though_it_may_not_raise_the_board_and_a_write_there_shows_that_it_may() {
-    let refused = LastingRefusal::next(None, at(1), ttl().duration(), false).at_the_soonest(at(9000).held);
-    let mut worker = led(1, true);
-    worker.advance_refused = Some(refused);
-    worker.want_advance(at(100).held);
-    assert_eq!(worker.doubts.list_at, Some(at(100).held));
-    worker.alarmed(at(101), Ok(Answer::Write(Outcome::Won { version: Version(2), fence: Fence(7) })));
-    assert_eq!(worker.advance_wake_at(), Some(at(100).held));
+    let (mut worker, secs) = refused();
+    worker.want_advance(at(secs).held);
+    assert_eq!(worker.doubts.list_at, Some(at(secs).held));
+    worker.alarmed(at(secs + 1), Ok(Answer::Write(Outcome::Won { version: Version(2), fence: Fence(7) })));
+    assert_eq!(worker.advance.wake_at(), Some(at(secs).held));
 }

@@ -5,11 +5,11 @@
 //! another *remainder* between the digest and the records. If one remainder is nothing, all is well. Otherwise it is a dispute, once the same
 //! remainder was there before the worker's last renewal. So units on the move hide no missed unit, and are not taken for missed.
 
-use super::FleetWorker;
-use super::listed::{Owner, Peer};
-use super::listing::Listing;
 use crate::bugs::Bug;
 use crate::fleet::digest::Digest;
+use crate::fleet::worker::env::FleetEnv;
+use crate::fleet::worker::listed::{Owner, Peer};
+use crate::fleet::worker::listing::Listing;
 use crate::values::fence::Nonce;
 use crate::values::key::Key;
 use crate::values::time::{Now, Tick, Ttl};
@@ -19,11 +19,12 @@ use std::collections::{BTreeMap, BTreeSet};
 const CHOICES: usize = 10;
 
 /// By session, what each worker has by the units' records.
-pub(super) type Disputes = BTreeMap<Key, Account>;
+#[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Disputes(BTreeMap<Key, Account>);
 
 /// What the planner remembers of one worker.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Account {
+struct Account {
     /// The shares of its units in its digest, when all was listed last.
     listed: BTreeSet<u64>,
     /// Of those that came or left lately.
@@ -105,11 +106,17 @@ impl Account {
     }
 }
 
-impl FleetWorker {
-    /// Those who have something else than their units' records show, with a number that tells this dispute from others.
-    pub(super) fn settle_disputes(&mut self, now: Now, listing: &Listing) -> Vec<(Key, u64)> {
-        if self.has_bug(Bug::ForeignTenureIgnored) {
-            return Vec::new();
+impl Disputes {
+    /// Those who have something else than their units' records show, with a number that tells this dispute from others; and when to list all again for
+    /// those of whom that is open.
+    pub(super) fn settle(
+        &mut self,
+        now: Now,
+        env: &FleetEnv,
+        listing: &Listing,
+    ) -> (Vec<(Key, u64)>, Option<Tick>) {
+        if env.has_bug(Bug::ForeignTenureIgnored) {
+            return (Vec::new(), None);
         }
         let mut shares: BTreeMap<&Key, BTreeSet<u64>> = BTreeMap::new();
         for (key, unit) in listing.units.iter() {
@@ -117,9 +124,9 @@ impl FleetWorker {
                 shares.entry(session).or_default().insert(Digest::share(key, held.into()));
             }
         }
-        let (mut before, mut disputed) = (std::mem::take(&mut self.telling.disputes), Vec::new());
+        let (mut before, mut disputed) = (std::mem::take(&mut self.0), Vec::new());
         let mut open: Option<Ttl> = None;
-        for (session, peer) in listing.peers.iter().filter(|(session, _)| **session != self.me) {
+        for (session, peer) in listing.peers.iter().filter(|(session, _)| **session != env.me) {
             let account = before.remove(session);
             let is_first = account.is_none();
             let mut account = account.unwrap_or_default();
@@ -129,13 +136,10 @@ impl FleetWorker {
                 Some(Found::Open) => open = Some(open.map_or(peer.ttl, |ttl| ttl.min(peer.ttl))),
                 Some(Found::Disputed(rest)) => disputed.push((session.clone(), rest.token())),
             }
-            self.telling.disputes.insert(session.clone(), account);
+            self.0.insert(session.clone(), account);
         }
-        if let Some(ttl) = open {
-            // What was listed while it moved is as it should be once it has been told of by a renewal, which comes no sooner where ttls differ.
-            self.list_again(now.held.after(self.part(2).max(ttl.part(2))));
-        }
-        disputed
+        // What was listed while it moved is as it should be once it has been told of by a renewal, which comes no sooner where ttls differ.
+        (disputed, open.map(|ttl| now.held.after(env.part(2).max(ttl.part(2)))))
     }
 }
 
