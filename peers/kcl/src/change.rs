@@ -226,9 +226,14 @@ impl RowChange {
     }
 
     fn count(&mut self) {
-        self.after.counter += 1;
-        self.expressions.values.insert(":next".to_owned(), number(self.after.counter));
+        self.count_to(self.after.counter + 1);
         self.expressions.set("#leaseCounter = :next");
+    }
+
+    /// Counts to that, which is more than the row's counter, where it counts at all.
+    pub(crate) fn count_to(&mut self, counter: u64) {
+        self.after.counter = counter;
+        self.expressions.values.insert(":next".to_owned(), number(counter));
     }
 
     fn own(&mut self, owner: Option<AttributeValue>) {

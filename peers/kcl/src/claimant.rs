@@ -8,7 +8,7 @@ use super::row::{Fields, Row};
 use super::settling::{Settled, Settling};
 use super::table::Table;
 use super::taker::RowWatch;
-use super::worker::loss_by;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tenure_core::{ErrorKind, Loss, StoreError};
@@ -17,10 +17,30 @@ use tenure_core::{ErrorKind, Loss, StoreError};
 ///
 /// It never steals. A lease that another has, or that another was evicted from, is taken when this very claimant has seen it
 /// unchanged for a failover time, so it must have tried before.
+///
+/// Renewals and a release of one lease may be under way at the same time, and their futures may be dropped. What they have asked for is remembered in the
+/// [`Held`], so that a later one knows a row that they have made, until the deadline by what was answered. Later on the same worker may have taken the lease
+/// again, so such a row is left to expire.
+///
+/// No two claimants, nor a claimant and a coordinator, may have one worker id at the same time.
 pub struct Claimant {
     table: Table,
     options: Options,
     watch: Mutex<RowWatch>,
+    /// The names of the leases that are being taken.
+    taking: Mutex<BTreeSet<String>>,
+}
+
+/// While there is one, nobody else takes a lease of that name from this claimant.
+struct TakeUnderWay<'c> {
+    claimant: &'c Claimant,
+    key: &'c str,
+}
+
+impl Drop for TakeUnderWay<'_> {
+    fn drop(&mut self) {
+        self.claimant.taking().remove(self.key);
+    }
 }
 
 impl Claimant {
@@ -30,7 +50,7 @@ impl Claimant {
     /// `Invalid`, when the options contradict themselves.
     pub fn new(table: Table, options: Options) -> Result<Claimant, StoreError> {
         options.check()?;
-        Ok(Claimant { table, options, watch: Mutex::default() })
+        Ok(Claimant { table, options, watch: Mutex::default(), taking: Mutex::default() })
     }
 
     fn watch(&self) -> MutexGuard<'_, RowWatch> {
@@ -38,15 +58,27 @@ impl Claimant {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn taking(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        // No code that can panic runs under the lock.
+        self.taking.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// None: the lease is being taken already.
+    fn begin_take<'c>(&'c self, key: &'c str) -> Option<TakeUnderWay<'c>> {
+        self.taking().insert(key.to_owned()).then(|| TakeUnderWay { claimant: self, key })
+    }
+
     /// Takes the lease, if nobody has it or whoever has it was silent for a failover time; its row is created if there is none.
-    /// None: another has it.
+    /// None: another has it, or another call of this claimant's is taking it at this moment.
     ///
     /// # Errors
     /// A store error: the lease may have been taken, if its kind is `Unknown`; it expires then.
     ///
     /// # Cancel safety
-    /// The lease may have been taken, or not; it expires then.
+    /// The lease may have been taken, or not; it expires then. Other calls may take it from now on.
     pub async fn try_take(&self, key: &str) -> Result<Option<Held>, LeaseError> {
+        // Two takes of one worker by one row ask for the same: after a lost answer, the row would tell both that they have it.
+        let Some(_under_way) = self.begin_take(key) else { return Ok(None) };
         let row = match self.table.read(key).await? {
             Some(row) => row,
             None => match self.table.create(key, Fields::new()).await {
@@ -88,34 +120,40 @@ impl Claimant {
     /// [`LeaseError::NotHeld`]: it is over, and nothing was changed. A store error: it is held for as long as it was.
     ///
     /// # Cancel safety
-    /// It may have been renewed, or not.
+    /// It may have been renewed, or not, and is held for as long as it was. Until its deadline the next renewal finds out, and so does a release.
     pub async fn renew(&self, lease: &Held, edit: &Edit) -> Result<(), LeaseError> {
         edit.check(self.table.format())?;
-        if !lease.is_held() {
-            return Err(LeaseError::NotHeld(lease.key().to_owned()));
-        }
-        let mut row = lease.row();
         loop {
-            let change = RowChange::renew(self.table.format(), &row, edit);
+            let until = lease.cell.until();
+            if lease.clock.held() >= until {
+                return Err(LeaseError::NotHeld(lease.key().to_owned()));
+            }
+            let (row, counter) = lease.cell.begin();
+            let mut change = RowChange::renew(self.table.format(), &row, edit);
+            change.count_to(counter);
             let after = change.after.clone();
-            match self.table.settle(Settling::new(change, lease.cell.until())).await {
+            match self.table.settle(Settling::new(change, until)).await {
                 Ok(Settled::Made(sent, found)) => {
                     let row = found.unwrap_or(after);
                     lease.cell.renewed(&row, self.options.believed_until(sent));
                     return Ok(());
                 }
-                // The KCL's leader has begun to hand it over, and waits for us.
-                Ok(Settled::Refused(Some(standing))) if self.is_handed_over(&standing, &row) => {
-                    row = standing
-                }
                 Ok(Settled::Refused(standing)) => {
-                    lease.cell.lose(loss_by(standing.as_ref(), self.table.clock().now().wall));
-                    return Err(LeaseError::NotHeld(lease.key().to_owned()));
+                    // First of all, as that row may show this very renewal: it landed, and the KCL's leader began a handoff before that was known.
+                    let goes_on = self.goes_on(lease, &row, standing.as_ref());
+                    lease.cell.unmade(counter);
+                    if !goes_on {
+                        lease.cell.refused(standing.as_ref(), lease.clock.now());
+                        return Err(LeaseError::NotHeld(lease.key().to_owned()));
+                    }
                 }
                 Err(error) => {
                     if error.kind() == ErrorKind::Foreign {
                         // Nobody knows whose it is.
                         lease.cell.lose(Loss::Unreachable(error.clone()));
+                    }
+                    if error.kind() != ErrorKind::Unknown {
+                        lease.cell.unmade(counter);
                     }
                     return Err(error.into());
                 }
@@ -123,34 +161,40 @@ impl Claimant {
         }
     }
 
-    /// Gives the lease back, whose work must have ended. That it is over, or another's by now, is no error.
+    /// Gives the lease back, whose work must have ended. That it is over, or another's by now, is no error. A row that was made by a renewal whose answer is
+    /// open at the lease's deadline is left to expire after it, which is no error either.
     ///
     /// # Errors
-    /// A store error: it is not believed any more, and expires.
+    /// A store error: it is not believed any more. The same may be tried again; else the lease expires.
     ///
     /// # Cancel safety
-    /// It may have been given back, or not; it is not believed any more.
+    /// It may have been given back, or not; it is not believed any more. The same may be tried again.
     pub async fn release(&self, lease: &Held) -> Result<(), LeaseError> {
-        if lease.loss().is_some() {
+        if !lease.cell.gives_back() {
             return Ok(());
         }
-        lease.cell.lose(Loss::Released);
-        let mut row = lease.row();
-        let mut change = RowChange::give_back(self.table.format(), &row);
+        let format = self.table.format();
         let deadline = self.table.clock().held().after(self.options.failover);
         loop {
+            let row = lease.row();
+            // Where the KCL's leader hands it over, it may have been another's in between, who may not know yet that it is no more.
+            let is_handed_over = row.handing_over().is_some();
+            let change = if is_handed_over {
+                RowChange::evict(format, &row)
+            } else {
+                RowChange::give_back(format, &row)
+            };
             let settled = self.table.settle(Settling::new(change, deadline)).await?;
-            let handed_over = settled.standing().filter(|standing| self.is_handed_over(standing, &row));
-            let Some(standing) = handed_over else { return Ok(()) };
-            // The KCL's leader has begun that. It may have been another's in between, who may not know yet that it is no more.
-            change = RowChange::evict(self.table.format(), standing);
-            row = standing.clone();
+            if !self.goes_on(lease, &row, settled.standing()) {
+                lease.cell.gone();
+                return Ok(());
+            }
         }
     }
 
-    /// Whether a row is what the KCL's leader has made of this one, which is ours: a handoff does not count. A newer lease of this claimant has counted.
-    fn is_handed_over(&self, standing: &Row, row: &Row) -> bool {
-        standing.handing_over() == Some(self.options.worker()) && standing.counter() == row.counter()
+    /// Whether a lease goes on by a row that was found, by now, in place of this one.
+    fn goes_on(&self, lease: &Held, row: &Row, standing: Option<&Row>) -> bool {
+        lease.cell.goes_on(row, standing, self.options.worker(), lease.clock.held())
     }
 }
 

@@ -7,15 +7,11 @@ use super::event::Event;
 use super::held::{Held, TenureCell};
 use super::table::Table;
 use super::worker::{WorkerAnswer, WorkerCommand, WorkerMachine, WorkerNotice, WorkerOutput, WorkerRequest};
-use std::any::Any;
 use std::collections::BTreeMap;
-use std::future::poll_fn;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 use std::time::Duration;
-use tenure_core::{Clock, ErrorKind, Loss, StoreError};
+use tenure_core::{Clock, ErrorKind, Loss};
+use tenure_store::parts::caught;
 use tenure_store::tell;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -161,44 +157,30 @@ async fn perform(table: Table, request: WorkerRequest, patience: Duration) -> Wo
     }
 }
 
-/// A request whose code panics, such as what a caller's own client does besides, has an error of this kind.
-pub(crate) async fn caught<T>(
-    kind: ErrorKind,
-    request: impl Future<Output = Result<T, StoreError>>,
-) -> Result<T, StoreError> {
-    let mut request = pin!(request);
-    let polled = |cx: &mut Context<'_>| {
-        let polled = catch_unwind(AssertUnwindSafe(|| request.as_mut().poll(cx)));
-        polled.unwrap_or_else(|panic| Poll::Ready(Err(StoreError::new(kind, crashed(&*panic)))))
-    };
-    poll_fn(polled).await
-}
-
-fn crashed(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("it panicked");
-    format!("the code of a request failed: {text}")
-}
-
 #[cfg(test)]
 mod tests {
-    //! Plan: whoever is told of what a worker does may panic at each event, and the worker's users hear of all of it.
+    //! Plan: whoever is told of what a worker does may panic at each event, and the worker's users hear of all of it; the table of the page has each
+    //! event as it is told.
     use super::*;
     use crate::format::Format;
     use crate::row::{Fields, Row};
-    use tenure_core::Tick;
+    use std::collections::BTreeSet;
+    use std::fmt::Debug;
+    use tenure_core::{StoreError, Tick};
     use tenure_testkit::{ManualClock, listens_by};
+    use tracing::field::{Field, Visit};
 
-    #[test]
-    fn l4_a_subscriber_that_panics_ends_no_worker() {
-        let _here = listens_by(tracing::Level::INFO, |_| panic!("on purpose, of whoever is told"));
-        let (events, mut heard) = mpsc::unbounded_channel();
+    fn users() -> (CoordinatorUsers, mpsc::UnboundedReceiver<Event>) {
+        let (events, heard) = mpsc::unbounded_channel();
         let clock = Arc::new(ManualClock::new());
-        let users = CoordinatorUsers { holder: "a".to_owned(), clock, events, shown: Arc::default() };
+        (CoordinatorUsers { holder: "a".to_owned(), clock, events, shown: Arc::default() }, heard)
+    }
+
+    fn every_notice() -> Vec<WorkerNotice> {
         let row = Row::new(Format::kcl(), "k", Fields::new()).unwrap();
         let cell = || Arc::new(TenureCell::new(&row, Tick(1)));
         let error = || StoreError::unavailable("on purpose");
-        let notices = [
+        vec![
             WorkerNotice::Taken(cell()),
             WorkerNotice::Wanted(cell(), "b".to_owned()),
             WorkerNotice::Finished(cell()),
@@ -209,9 +191,58 @@ mod tests {
             WorkerNotice::Foreign(error()),
             WorkerNotice::Revived("b".to_owned()),
             WorkerNotice::Skipped(1),
-        ];
+        ]
+    }
+
+    #[test]
+    fn l4_a_subscriber_that_panics_ends_no_worker() {
+        let _here = listens_by(tracing::Level::INFO, |_| panic!("on purpose, of whoever is told"));
+        let (users, mut heard) = users();
+        let notices = every_notice();
         let told = notices.len();
         notices.into_iter().for_each(|notice| users.hear(notice));
         assert_eq!(std::iter::from_fn(|| heard.try_recv().ok()).count(), told);
+    }
+
+    /// What an event says to people.
+    struct EventMessage(String);
+
+    impl Visit for EventMessage {
+        fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+            if field.name() == "message" {
+                self.0 = format!("{value:?}");
+            }
+        }
+    }
+
+    /// Level, message and fields of events, by name.
+    type EventTable = BTreeMap<String, (String, String, BTreeSet<String>)>;
+
+    #[test]
+    fn events_are_those_of_the_page() {
+        let told: Arc<Mutex<EventTable>> = Arc::default();
+        let table = Arc::clone(&told);
+        let _here = listens_by(tracing::Level::TRACE, move |event| {
+            let (about, mut message) = (event.metadata(), EventMessage(String::new()));
+            event.record(&mut message);
+            let fields = about.fields().iter().map(|field| field.name().to_owned());
+            let fields = fields.filter(|name| name != "message").collect();
+            let row = (about.level().to_string().to_lowercase(), message.0, fields);
+            table.lock().unwrap().insert(about.name().to_owned(), row);
+        });
+        let (users, _heard) = users();
+        every_notice().into_iter().for_each(|notice| users.hear(notice));
+        let rows = include_str!("../docs/kcl.md").lines().filter(|line| line.starts_with("| `fleet."));
+        let documented: EventTable = rows
+            .map(|line| {
+                let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+                let [_, name, level, message, fields, _] = cells[..] else {
+                    panic!("a row of four cells: {line}")
+                };
+                let fields = fields.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+                (name.trim_matches('`').to_owned(), (level.to_owned(), message.to_owned(), fields))
+            })
+            .collect();
+        assert_eq!(*told.lock().unwrap(), documented);
     }
 }

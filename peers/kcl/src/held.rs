@@ -1,11 +1,13 @@
 //! A lease that is held, as its user sees it.
 
 use super::row::Row;
+use super::worker::loss_by;
+use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tenure_core::{Clock, Fence, Loss, Tick};
+use tenure_core::{Clock, Fence, Loss, Now, Tick};
 use tenure_store::parts::nap;
 use tokio::sync::Notify;
 
@@ -16,6 +18,8 @@ pub(crate) struct TenureCell {
     counter_at_take: u64,
     /// Until when it is believed.
     until: AtomicU64,
+    /// Users were told that it was taken.
+    is_heard: AtomicBool,
     news: Mutex<TenureNews>,
     wake: Notify,
 }
@@ -24,6 +28,32 @@ pub(crate) struct TenureCell {
 struct TenureNews {
     row: Row,
     loss: Option<Loss>,
+    /// The counters of a claimant's renewals whose answers are not known. The row may have any of them.
+    unanswered: BTreeSet<u64>,
+    /// Until when it is believed, or was to be before it was lost or given up. Nobody can have found it silent for a failover time before.
+    known_until: Tick,
+    /// Nothing is left to be given back.
+    is_gone: bool,
+}
+
+impl TenureNews {
+    /// The row as an answer shows it. Of two renewals at once, the first may be answered last.
+    fn see(&mut self, row: &Row) {
+        if row.counter() >= self.row.counter() {
+            self.row = row.clone();
+        }
+        self.unanswered.retain(|counter| *counter > row.counter());
+    }
+
+    /// Whether a row that was read before `now` is this tenure's still: that worker works on it, and its counter is known. A handoff of the KCL's does
+    /// not count.
+    fn owns(&self, row: &Row, worker: &str, now: Tick) -> bool {
+        let counter = row.counter();
+        // Later on the same worker may have taken it again, with the counter of a renewal that never came.
+        let may_be_made = now < self.known_until && self.unanswered.contains(&counter);
+        let is_known = may_be_made || counter == self.row.counter();
+        is_known && row.holder() == Some(worker) && !row.has_changed_hands(&self.row)
+    }
 }
 
 impl TenureCell {
@@ -33,7 +63,14 @@ impl TenureCell {
             key: row.key().to_owned(),
             counter_at_take: row.counter(),
             until: AtomicU64::new(until.0),
-            news: Mutex::new(TenureNews { row: row.clone(), loss: None }),
+            is_heard: AtomicBool::new(false),
+            news: Mutex::new(TenureNews {
+                row: row.clone(),
+                loss: None,
+                unanswered: BTreeSet::new(),
+                known_until: until,
+                is_gone: false,
+            }),
             wake: Notify::new(),
         }
     }
@@ -55,13 +92,67 @@ impl TenureCell {
         Tick(self.until.load(Ordering::SeqCst))
     }
 
-    /// It was renewed, and is believed until then.
+    /// Users are told that it was taken.
+    pub(crate) fn hear(&self) {
+        self.is_heard.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_heard(&self) -> bool {
+        self.is_heard.load(Ordering::SeqCst)
+    }
+
+    /// It was renewed, and is believed until then, or for as long as another renewal says.
     pub(crate) fn renewed(&self, row: &Row, until: Tick) {
         let mut news = self.news();
         if news.loss.is_none() {
-            news.row = row.clone();
-            self.until.store(until.0, Ordering::SeqCst);
+            news.see(row);
+            news.known_until = news.known_until.max(until);
+            self.until.fetch_max(until.0, Ordering::SeqCst);
         }
+    }
+
+    /// A renewal is about to be sent: the row that it goes by, and its counter. No other renewal has that, so a row tells which of them made it.
+    pub(crate) fn begin(&self) -> (Row, u64) {
+        let mut news = self.news();
+        let last = news.unanswered.last().copied().unwrap_or_default();
+        let counter = last.max(news.row.counter()) + 1;
+        news.unanswered.insert(counter);
+        (news.row.clone(), counter)
+    }
+
+    /// The renewal with that counter was not made, and can't be any more.
+    pub(crate) fn unmade(&self, counter: u64) {
+        self.news().unanswered.remove(&counter);
+    }
+
+    /// Whether it goes on, though a change that went by the row `base` found `standing`: another of its requests was answered meanwhile, or made that
+    /// row. It is believed for no longer then: when that request was sent, nobody knows any more. `now`: after that row was read.
+    pub(crate) fn goes_on(&self, base: &Row, standing: Option<&Row>, worker: &str, now: Tick) -> bool {
+        let mut news = self.news();
+        if !news.row.is_same(base) {
+            return true;
+        }
+        let Some(row) = standing.filter(|row| news.owns(row, worker, now)) else { return false };
+        news.see(row);
+        true
+    }
+
+    /// A renewal was refused, and does not go on by the row that stands there: it is lost, unless its time has run out before.
+    pub(crate) fn refused(&self, standing: Option<&Row>, now: Now) {
+        let is_in_time = now.held < self.until();
+        self.lose(if is_in_time { loss_by(standing, now.wall) } else { Loss::Expired });
+    }
+
+    /// It is given up, and not believed any more. Whether its row may have to be given back: it was not lost before, nor given back by now.
+    pub(crate) fn gives_back(&self) -> bool {
+        self.lose(Loss::Released);
+        let news = self.news();
+        news.loss == Some(Loss::Released) && !news.is_gone
+    }
+
+    /// It was given back, or is another's.
+    pub(crate) fn gone(&self) {
+        self.news().is_gone = true;
     }
 
     /// It is over. The first reason counts.
@@ -161,12 +252,94 @@ impl fmt::Debug for Held {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: whoever waits for the end of a lease that nobody minds any more is told at its deadline, and not before; a renewal puts that off.
+    //! Plan: whoever waits for the end of a lease that nobody minds any more is told at its deadline, and not before; a renewal puts that off. A row
+    //! is this tenure's if one of its renewals may have made it and nobody can have taken it again, and no other is; the later of two renewals counts,
+    //! however they are answered. A renewal that is refused too late tells of no other owner.
     use super::*;
     use crate::format::Format;
-    use crate::row::Fields;
+    use crate::row::{Fields, OWNER_SWITCHES};
+    use tenure_dynamodb::service::{number, text};
     use tenure_testkit::ManualClock;
     use tokio::time::timeout;
+
+    fn owned(counter: u64, owner: &str) -> Row {
+        let mut row = Row::new(Format::kcl(), "a", Fields::new()).unwrap();
+        (row.counter, row.owner) = (counter, Some(text(owner)));
+        row
+    }
+
+    #[test]
+    fn s1_no_row_is_taken_up_but_one_that_a_renewal_of_the_same_tenure_may_have_made() {
+        let base = owned(7, "me");
+        let goes_on = |standing: Option<&Row>, now: u64| {
+            let cell = TenureCell::new(&base, Tick(5));
+            assert_eq!(cell.begin().1, 8);
+            let goes_on = cell.goes_on(&base, standing, "me", Tick(now));
+            assert_eq!(cell.until(), Tick(5), "when it was sent, nobody knows");
+            goes_on
+        };
+        let made = owned(8, "me");
+        assert!(goes_on(Some(&made), 4));
+        assert!(!goes_on(Some(&made), 5), "a later take may have that counter, too");
+        assert!(!goes_on(Some(&owned(9, "me")), 4), "no renewal has that counter");
+        assert!(!goes_on(Some(&owned(8, "other")), 4) && !goes_on(None, 4));
+        let mut back = made.clone();
+        back.given_back = Some(6);
+        assert!(goes_on(Some(&back), 4), "that was an earlier tenure");
+        back.given_back = Some(7);
+        assert!(!goes_on(Some(&back), 4), "it was given back meanwhile");
+        let mut switched = made.clone();
+        switched.fields.insert(OWNER_SWITCHES.to_owned(), number(1));
+        assert!(!goes_on(Some(&switched), 4), "it was another's meanwhile");
+        let mut handing = owned(8, "next");
+        handing.checkpoint_owner = Some(text("me"));
+        assert!(goes_on(Some(&handing), 4), "the KCL's leader waits for us");
+        handing.counter = 7;
+        assert!(goes_on(Some(&handing), 9), "it waits still, and no later take has that counter");
+    }
+
+    #[test]
+    fn s1_what_was_given_up_is_known_by_its_renewals_for_as_long_as_it_was_to_be_believed() {
+        let cell = TenureCell::new(&owned(7, "me"), Tick(5));
+        assert_eq!(cell.begin().1, 8);
+        cell.renewed(&owned(8, "me"), Tick(9));
+        let (base, counter) = cell.begin();
+        assert!(cell.gives_back());
+        assert_eq!((counter, cell.until()), (9, Tick(0)));
+        let made = owned(9, "me");
+        assert!(!cell.goes_on(&base, Some(&made), "me", Tick(9)), "a later take may have that counter, too");
+        assert!(cell.goes_on(&base, Some(&made), "me", Tick(8)));
+    }
+
+    #[test]
+    fn a_renewal_that_is_refused_when_its_time_has_run_out_tells_of_that_alone() {
+        for (held, is_in_time) in [(4, true), (5, false)] {
+            let cell = TenureCell::new(&owned(7, "me"), Tick(5));
+            cell.refused(Some(&owned(8, "me")), Now { held: Tick(held), ..Now::default() });
+            let loss = cell.news().loss.clone();
+            assert_eq!(matches!(loss, Some(Loss::Taken(_))), is_in_time, "{loss:?}");
+            assert_eq!(loss == Some(Loss::Expired), !is_in_time, "{loss:?}");
+        }
+    }
+
+    #[test]
+    fn of_two_renewals_at_once_the_later_counts_however_they_are_answered() {
+        let cell = TenureCell::new(&owned(7, "me"), Tick(5));
+        let (base, first) = cell.begin();
+        assert_eq!((first, cell.begin().1), (8, 9));
+        // The second one is refused because of the first, whose answer has not come, and is made again.
+        assert!(cell.goes_on(&base, Some(&owned(first, "me")), "me", Tick(4)));
+        cell.unmade(9);
+        let (row, again) = cell.begin();
+        assert_eq!((row.counter(), again), (8, 9));
+        cell.renewed(&owned(again, "me"), Tick(20));
+        cell.renewed(&owned(first, "me"), Tick(10));
+        assert_eq!((cell.news().row.counter(), cell.until()), (9, Tick(20)));
+        assert!(
+            cell.goes_on(&base, Some(&owned(first, "me")), "me", Tick(4)),
+            "it is further than that by now"
+        );
+    }
 
     #[tokio::test]
     async fn s5_an_end_that_nobody_tells_is_noticed() {

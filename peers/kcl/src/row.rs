@@ -193,6 +193,17 @@ impl Row {
         &self.fields
     }
 
+    /// Whether it was given back, or taken from another, since `earlier`, as far as what else is in it can tell.
+    pub(crate) fn has_changed_hands(&self, earlier: &Row) -> bool {
+        let switches = |row: &Row| {
+            let digits = row.fields.get(OWNER_SWITCHES).and_then(|value| value.as_n().ok());
+            digits.and_then(|digits| digits.parse::<u64>().ok()).unwrap_or_default()
+        };
+        let was_given_back = self.given_back.is_some_and(|counter| counter >= earlier.counter);
+        // A handoff may be counted as a switch before it is one.
+        was_given_back || (self.handing_over().is_none() && switches(self) > switches(earlier))
+    }
+
     /// Whether nothing has happened to it since `earlier`, as far as conditions can tell.
     pub(crate) fn is_same(&self, earlier: &Row) -> bool {
         self.counter == earlier.counter

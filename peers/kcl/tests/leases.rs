@@ -2,7 +2,9 @@
 //!
 //! Plan: a claimant for each process, all on one clock that moves when told to; rows spoiled in each way that a condition could
 //! overlook; requests and answers lost between a claimant and the service. A handoff of the KCL's that begins meanwhile ends no lease before it is
-//! released, and the next owner has it then.
+//! released, and the next owner has it then. A renewal that nobody waited for costs no lease, however it went, nor do two at once; a release finds what
+//! they have made, and can be made again; nothing of that prolongs a lease by itself, or takes a later one, whoever has that. Of two takes at once one
+//! is made.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,14 +13,16 @@
 )]
 
 use crate::support::{item, lease_table, name_of, number, put, text};
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, VecDeque};
+use std::iter::repeat_n;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tenure_core::{Fence, StoreError};
 use tenure_dynamodb::DynamoConfig;
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
+use tenure_dynamodb_testkit::stub::{Fate, Stub};
 use tenure_dynamodb_testkit::{Losing, client, endpoint};
 use tenure_kcl::{Claimant, Edit, Format, Held, LeaseError, Options, Table};
 use tenure_testkit::{LeaseRefusal, LeaseSubject, LostMessage, ManualClock, Tenant, lease_conformance, run};
@@ -191,5 +195,188 @@ async fn s1_an_earlier_lease_of_one_claimant_takes_nothing_from_a_later_one() {
         claimant.release(&earlier).await.unwrap();
         claimant.renew(&later, &Edit::new()).await.unwrap();
         assert!(later.is_held(), "{later:?}");
+    }
+}
+
+/// A claimant behind a stub, and the lease "a" that it has taken.
+struct CutOff {
+    claimant: Claimant,
+    lease: Held,
+    name: String,
+    stub: Stub,
+    /// What becomes of the next writes.
+    script: Arc<Mutex<VecDeque<Fate>>>,
+    clock: Arc<ManualClock>,
+}
+
+/// Each of them is the same worker, made anew.
+async fn claimant(stub: &Stub, table: &str, clock: &Arc<ManualClock>) -> Claimant {
+    let (client, config) = (Client::from_conf(client(&stub.endpoint).build()), DynamoConfig::new(table));
+    let table = Table::with_client(&client, config, Format::kcl(), clock.clone()).await.unwrap();
+    Claimant::new(table, Options::new("me").failover(FAILOVER)).unwrap()
+}
+
+/// The next writes have these fates, one each.
+async fn cut_off(fates: impl IntoIterator<Item = Fate>) -> CutOff {
+    let name = name_of(&lease_table("kcl-cut-off", Format::kcl()).await);
+    let script: Arc<Mutex<VecDeque<Fate>>> = Arc::default();
+    let next = Arc::clone(&script);
+    let stub = Stub::start(move |action, _| {
+        let fate = if action == "UpdateItem" { next.lock().unwrap().pop_front() } else { None };
+        fate.unwrap_or(Fate::Through)
+    })
+    .await;
+    let clock = Arc::new(ManualClock::new());
+    let claimant = claimant(&stub, &name, &clock).await;
+    let lease = claimant.try_take("a").await.unwrap().unwrap();
+    stub.take();
+    script.lock().unwrap().extend(fates);
+    CutOff { claimant, lease, name, stub, script, clock }
+}
+
+impl CutOff {
+    /// Waits until that many writes have come.
+    async fn come(&self, writes: usize) {
+        while self.stub.requests("UpdateItem").len() < writes {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// Drops a future once that many writes have come.
+    async fn dropped(&self, act: impl Future<Output = Result<(), LeaseError>>, writes: usize) {
+        let done = tokio::select! {
+            done = act => Some(done),
+            () = self.come(writes) => None,
+        };
+        assert_eq!(done, None, "nobody answers");
+    }
+
+    async fn row(&self) -> BTreeMap<String, AttributeValue> {
+        item(&self.name, "a").await.unwrap()
+    }
+}
+
+/// What was asked for lands, and nobody hears of it.
+const LANDS: [Fate; 2] = [Fate::AnswerLost, Fate::Silence];
+/// It never lands.
+const NEVER_LANDS: [Fate; 2] = [Fate::RequestLost, Fate::Silence];
+
+#[tokio::test]
+async fn l4_a_renewal_that_nobody_waited_for_costs_no_lease() {
+    const SECOND: Duration = Duration::from_secs(1);
+    for fates in [LANDS, NEVER_LANDS] {
+        let ours = cut_off(fates).await;
+        let left = ours.lease.remaining();
+        ours.clock.advance(SECOND);
+        ours.dropped(ours.claimant.renew(&ours.lease, &Edit::new()), 2).await;
+        ours.clock.advance(SECOND);
+        assert_eq!(ours.lease.remaining(), left - 2 * SECOND, "nobody knows of it");
+        ours.claimant.renew(&ours.lease, &Edit::new()).await.unwrap();
+        let found = (ours.lease.row().counter(), ours.lease.remaining());
+        assert_eq!(found, (4, left), "each renewal has a counter of its own");
+    }
+}
+
+#[tokio::test]
+async fn l4_two_renewals_at_once_are_both_made() {
+    let ours = cut_off([]).await;
+    let edits = ["x", "y"].map(|name| Edit::new().set(name, number(1)));
+    let (one, other) = tokio::join!(
+        ours.claimant.renew(&ours.lease, &edits[0]),
+        ours.claimant.renew(&ours.lease, &edits[1])
+    );
+    assert_eq!((one, other, ours.lease.loss()), (Ok(()), Ok(()), None));
+    let row = ours.row().await;
+    assert!(row.contains_key("x") && row.contains_key("y"), "{row:?}");
+    ours.claimant.renew(&ours.lease, &Edit::new()).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_edit_counts_as_made_only_where_its_own_renewal_was() {
+    let ours = cut_off(LANDS.into_iter().chain([Fate::RequestLost])).await;
+    let edit = |name: &str| Edit::new().set(name, number(1));
+    ours.dropped(ours.claimant.renew(&ours.lease, &edit("x")), 2).await;
+    // The row that the second one finds was made by the first one.
+    ours.claimant.renew(&ours.lease, &edit("y")).await.unwrap();
+    let row = ours.row().await;
+    assert!(row.contains_key("x") && row.contains_key("y"), "{row:?}");
+}
+
+#[tokio::test]
+async fn what_is_released_after_a_renewal_that_nobody_waited_for_is_given_back() {
+    for is_handed_over in [false, true] {
+        let ours = cut_off(LANDS).await;
+        ours.dropped(ours.claimant.renew(&ours.lease, &Edit::new()), 2).await;
+        if is_handed_over {
+            hand_over(&ours.name, "a", "me").await;
+            ours.claimant.renew(&ours.lease, &Edit::new()).await.unwrap();
+            assert_eq!(ours.lease.row().handing_over(), Some("me"));
+        }
+        ours.claimant.release(&ours.lease).await.unwrap();
+        let row = ours.row().await;
+        let owner = is_handed_over.then(|| text("next"));
+        assert_eq!((row.get("leaseOwner"), row.get("checkpointOwner")), (owner.as_ref(), None));
+    }
+}
+
+#[tokio::test]
+async fn s1_a_renewal_that_never_landed_takes_nothing_from_a_later_lease() {
+    for is_made_anew in [false, true] {
+        let ours = cut_off(NEVER_LANDS).await;
+        ours.dropped(ours.claimant.renew(&ours.lease, &Edit::new()), 2).await;
+        let anew = claimant(&ours.stub, &ours.name, &ours.clock).await;
+        let later_one = if is_made_anew { &anew } else { &ours.claimant };
+        assert!(later_one.try_take("a").await.unwrap().is_none(), "it was seen just now");
+        ours.clock.advance(FAILOVER);
+        let later = later_one.try_take("a").await.unwrap().unwrap();
+        assert_eq!(later.counter_at_take(), 3, "the renewal had that counter, too");
+        ours.claimant.release(&ours.lease).await.unwrap();
+        later_one.renew(&later, &Edit::new()).await.unwrap();
+        assert!(later.is_held(), "{later:?}");
+    }
+}
+
+#[tokio::test]
+async fn l4_a_renewal_that_landed_before_a_handoff_began_is_known_though_its_answer_was_lost() {
+    let lost = repeat_n(Fate::RequestLost, 1000);
+    let ours = cut_off([Fate::AnswerLost].into_iter().chain(lost)).await;
+    let handed_over = async {
+        // The second request comes when the first one has landed. None does until the handoff has begun.
+        ours.come(2).await;
+        hand_over(&ours.name, "a", "me").await;
+        ours.script.lock().unwrap().clear();
+    };
+    let edit = Edit::new();
+    let (renewed, ()) = tokio::join!(ours.claimant.renew(&ours.lease, &edit), handed_over);
+    assert_eq!((renewed, ours.lease.loss()), (Ok(()), None));
+    let row = ours.lease.row();
+    assert_eq!((row.handing_over(), row.counter()), (Some("me"), 4), "it goes by the one that landed");
+    ours.claimant.release(&ours.lease).await.unwrap();
+    let row = ours.row().await;
+    assert_eq!((row.get("leaseOwner"), row.get("checkpointOwner")), (Some(&text("next")), None));
+}
+
+#[tokio::test]
+async fn s2_of_two_takes_at_once_one_is_made_and_one_that_nobody_waited_for_stands_in_no_way() {
+    let ours = cut_off(NEVER_LANDS.into_iter().chain([Fate::RequestLost])).await;
+    put(&ours.name, &[("leaseKey", text("b")), ("leaseCounter", number(1))]).await;
+    let take = || ours.claimant.try_take("b");
+    ours.dropped(async { take().await.map(drop) }, 2).await;
+    let (one, other) = tokio::join!(take(), take());
+    let taken: Vec<Held> = [one, other].into_iter().filter_map(Result::unwrap).collect();
+    assert_eq!(taken.iter().map(Held::counter_at_take).collect::<Vec<_>>(), [2], "{taken:?}");
+}
+
+#[tokio::test]
+async fn a_release_that_failed_or_that_nobody_waited_for_can_be_made_again() {
+    let denied = cut_off([Fate::refusal(400, "AccessDeniedException", "on purpose")]).await;
+    denied.claimant.release(&denied.lease).await.unwrap_err();
+    let dropped = cut_off(NEVER_LANDS).await;
+    dropped.dropped(dropped.claimant.release(&dropped.lease), 2).await;
+    for ours in [denied, dropped] {
+        assert!(!ours.lease.is_held());
+        assert!(ours.row().await.contains_key("leaseOwner"), "it was not given back");
+        ours.claimant.release(&ours.lease).await.unwrap();
+        assert!(!ours.row().await.contains_key("leaseOwner"), "it is, once that is told");
     }
 }

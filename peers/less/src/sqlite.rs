@@ -127,7 +127,11 @@ impl SqliteStorage {
         let inner = Arc::clone(&self.inner);
         let turn = inner.turn.take().await;
         let ran = tokio::task::spawn_blocking(move || {
-            let ended = inner.transaction(&mut inner.database.lock().unwrap_or_else(PoisonError::into_inner), call, work);
+            let ended = inner.transaction(
+                &mut inner.database.lock().unwrap_or_else(PoisonError::into_inner),
+                call,
+                work,
+            );
             drop(turn);
             ended
         });

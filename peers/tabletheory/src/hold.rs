@@ -3,12 +3,14 @@
 use super::error::{LeaseError, LeaseKey};
 use super::lease::{Belief, HeldLease};
 use super::manager::Manager;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tenure_core::{InvalidInput, Loss, StoreError};
 use tenure_dynamodb::aws_sdk_dynamodb::types::TransactWriteItem;
 use tenure_store::parts::nap;
 use tenure_store::tell;
+use tokio::sync::futures::Notified;
 use tokio::sync::{Mutex as AsyncMutex, Notify};
 use tokio::task::JoinHandle;
 
@@ -23,19 +25,21 @@ pub struct Hold {
 
 #[derive(Debug)]
 struct SharedHold {
-    /// Whoever refreshes or releases it.
+    /// Whoever refreshes it, or releases it after that has ended. Nobody else: a caller's future that waits for it and stands still would be given it,
+    /// and keep it from the next refresh.
     lease: AsyncMutex<HeldLease>,
     /// What can be known of it meanwhile.
     state: Mutex<HoldState>,
-    /// Whoever waits for its end looks when a refresh was answered.
+    /// Whoever waits for its end, or for a refresh, looks when one was answered.
     wake: Notify,
 }
 
 #[derive(Debug)]
 struct HoldState {
     belief: Belief,
-    token: String,
-    expires_at: i64,
+    /// As it was after the last refresh. Only its belief may be another by now.
+    lease: HeldLease,
+    is_refreshing: bool,
     /// Once it is lost, it is lost for good, whatever a late answer says.
     is_lost: bool,
     /// What the last refresh was told.
@@ -53,8 +57,8 @@ impl Manager {
         let key = lease.key().clone();
         let state = HoldState {
             belief: lease.belief(),
-            token: lease.token().to_owned(),
-            expires_at: lease.expires_at(),
+            lease: lease.clone(),
+            is_refreshing: false,
             is_lost: false,
             trouble: None,
         };
@@ -114,24 +118,20 @@ impl Hold {
             if left.is_zero() {
                 return self.trouble();
             }
-            // The runtime's timers stop while the machine is suspended.
-            tokio::select! {
-                () = news => {}
-                () = tokio::time::sleep(nap(left, left / 8)) => {}
-            }
+            heard(news, left).await;
         }
     }
 
     /// The token, as of the last refresh. It stays the same until a refresh is lost on its way.
     #[must_use]
     pub fn token(&self) -> String {
-        self.shared.state().token.clone()
+        self.shared.state().lease.token().to_owned()
     }
 
     /// When it ends unless it is refreshed again, in Unix seconds, as far as that is known; zero once a refresh was told that it is lost.
     #[must_use]
     pub fn expires_at(&self) -> i64 {
-        self.shared.state().expires_at
+        self.shared.state().lease.expires_at()
     }
 
     /// As [`Manager::guard`], of the lease as it is now: a refresh under way is waited for. Make it right before each transaction, as a
@@ -141,11 +141,18 @@ impl Hold {
     /// Why it was lost.
     ///
     /// # Cancel safety
-    /// Nothing is changed.
+    /// Nothing is changed. A future that stands still, as in a branch of a `select!`, keeps no refresh waiting.
     pub async fn guard(&self) -> Result<TransactWriteItem, LeaseError> {
-        let lease = self.shared.lease.lock().await;
-        self.check()?;
-        self.manager.guard(&lease)
+        loop {
+            let mut news = std::pin::pin!(self.shared.wake.notified());
+            news.as_mut().enable();
+            self.check()?;
+            if let Some(lease) = self.shared.settled() {
+                return self.manager.guard(&lease);
+            }
+            // No later than at its deadline, also where a refresh ends without a word.
+            heard(news, self.remaining()).await;
+        }
     }
 
     /// Gives the lease back.
@@ -181,6 +188,20 @@ impl SharedHold {
         state.is_lost |= left.is_zero();
         if state.is_lost { Duration::ZERO } else { left }
     }
+
+    /// The lease, unless a refresh is under way that may change its token.
+    fn settled(&self) -> Option<HeldLease> {
+        let state = self.state();
+        (!state.is_refreshing).then(|| state.lease.clone())
+    }
+}
+
+/// Waits for news of a lease, and not for much longer than its deadline. The runtime's timers stop while the machine is suspended.
+async fn heard(news: Pin<&mut Notified<'_>>, left: Duration) {
+    tokio::select! {
+        () = news => {}
+        () = tokio::time::sleep(nap(left, left / 8)) => {}
+    }
 }
 
 async fn keep(manager: Manager, duration: Duration, shared: Arc<SharedHold>) {
@@ -209,6 +230,7 @@ async fn keep(manager: Manager, duration: Duration, shared: Arc<SharedHold>) {
             let mut state = shared.state();
             // Until it is known, the item may say the one or the other.
             state.belief = state.belief.and(prospect);
+            state.is_refreshing = true;
         }
         let mut lease = shared.lease.lock().await;
         let told = refresh_within(patience(left), &manager, &mut lease, duration).await.err();
@@ -221,7 +243,8 @@ async fn keep(manager: Manager, duration: Duration, shared: Arc<SharedHold>) {
         {
             let mut state = shared.state();
             state.belief = lease.belief();
-            (state.token, state.expires_at) = (lease.token().to_owned(), lease.expires_at());
+            state.lease.clone_from(&lease);
+            state.is_refreshing = false;
             state.trouble = told;
         }
         shared.wake.notify_waiters();

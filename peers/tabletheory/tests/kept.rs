@@ -1,8 +1,8 @@
 //! Leases of TableTheory's that are kept in the background while requests and answers are lost.
 //!
 //! Plan: a lease that is kept in the background is not believed for longer than a refresh under way may leave it, and no late answer
-//! revives it; it outlasts requests without an answer; it guards transactions by whatever token it has, and its end is told to
-//! whoever waits for it.
+//! revives it; it outlasts requests without an answer; it guards transactions by whatever token it has, and whoever waits for that and
+//! stands still keeps no refresh waiting; its end is told to whoever waits for it.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,8 +12,11 @@
 
 use crate::support::script::{expiry, kind, scripted};
 use crate::support::{START, TABLE, clock, item, make_table, manager, until};
+use std::future::poll_fn;
+use std::iter::repeat_n;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 use tenure_core::ErrorKind;
 use tenure_dynamodb::aws_sdk_dynamodb::config::interceptors::AfterDeserializationInterceptorContextRef;
@@ -106,6 +109,30 @@ async fn a_lease_that_is_kept_in_the_background_guards_transactions_whatever_bec
     let not_owned = LeaseError::NotOwned { key: hold.key().clone() };
     assert_eq!((lost, hold.check()), (Some(not_owned.clone()), Err(not_owned.clone())));
     assert_eq!(hold.guard().await.unwrap_err(), not_owned);
+}
+
+#[tokio::test]
+async fn l4_who_waits_for_a_guard_and_stands_still_costs_no_lease() {
+    let ours = scripted().await;
+    let (pk, span) = (unique("still"), Duration::from_secs(3));
+    let lease = ours.manager.acquire(&pk, span).await.unwrap();
+    ours.next(repeat_n(Fate::Late(Duration::from_millis(500)), 50));
+    let hold = ours.manager.hold(lease, span);
+    let refreshes = || ours.stub.requests("UpdateItem").len();
+    let guarding = loop {
+        let before = refreshes();
+        until(async || refreshes() > before).await;
+        let mut guarding = Box::pin(hold.guard());
+        let waits = poll_fn(|cx| Poll::Ready(guarding.as_mut().poll(cx).is_pending())).await;
+        if waits {
+            break guarding;
+        }
+    };
+    // It is not polled any more, as in a `select!` whose other branch takes long.
+    let before = refreshes();
+    until(async || refreshes() > before).await;
+    assert!(is_performed(guarding.await.unwrap(), &pk).await);
+    assert!(hold.is_held(), "{:?}", hold.trouble());
 }
 
 #[tokio::test]

@@ -1,10 +1,10 @@
 //! Many units side by side, and the watch over what was moved.
 
 use super::{Adopted, Adopter, AdoptionStep, Remade};
-use crate::driver::caught;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tenure_core::{ErrorKind, StoreError, Tick};
+use tenure_store::parts::caught;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
