@@ -21,7 +21,7 @@ mod verbs;
 mod work;
 
 use args::{Args, RunVerb, Verb};
-use clap::error::ContextValue;
+use clap::error::{ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Subcommand};
 use exit::Failure;
@@ -187,7 +187,16 @@ fn parsed() -> Result<Typed, clap::Error> {
         })
     };
     // Examples are put in where help is asked for or something is wrong: to put them in costs as much as to parse.
-    let matched_at_all = matched(applied(Args::<Verb>::command)).or_else(|_| matched(applied(args::command)));
+    let matched_at_all = matched(applied(Args::<Verb>::command))
+        .or_else(|_| matched(applied(args::command)))
+        .or_else(|error| match error.kind() {
+            // That is all of the help.
+            ErrorKind::DisplayHelp
+            | ErrorKind::DisplayVersion
+            | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Err(error),
+            // What is typed of them, or is in the environment, would stand in the usage as if it had to be there.
+            _ => matched(applied(|| args::command().mut_args(|option| option.hide(true)))),
+        });
     let matches = matched_at_all.or_else(|error| {
         // A default that its option does not take is the file's mistake, and not of what was typed.
         let (false, Ok(without)) = (error.exit_code() == 0, matched(args::command())) else {

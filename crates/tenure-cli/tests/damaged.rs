@@ -1,11 +1,12 @@
 //! `tenure rm --damaged`, by the real binary on real files: the way out for a key whose record can't be read.
 //!
 //! Plan: records of every kind, damaged, are removed, and their keys can be had again; the copy that is printed puts back what
-//! was there; what is whole, held, of a newer version or absent is refused and left alone; nobody is there to ask; fences never go
+//! was there; what is whole, held, of a newer version or absent is refused and left alone, also where only the status is of a newer one, which doctor tells, too; nobody is there to ask; fences never go
 //! back, also where the clock is behind the last one. One of any size takes no memory. What is attached to a session that can't be read is neither held nor free. That only what was seen is removed is a check of every store.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, Ran, wait_until};
+use tenure::{Metadata, Value};
 
 const YEAR: u64 = 365 * 86_400_000;
 
@@ -160,6 +161,69 @@ fn what_is_not_damaged_is_refused() {
     assert_eq!(bench.run(&["rm", "--damaged", "nothing", "--yes"]).code, 66);
     let bare = bench.run(&["rm", "k", "--yes"]);
     assert_eq!((bare.code, bare.err.contains("--damaged")), (64, true), "{bare:?}");
+}
+
+#[test]
+fn a_unit_with_a_status_of_a_newer_version_is_left_to_that_version() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["fleet", "add", "f", "u", "bad"]).code, 0);
+    assert_eq!(bench.run(&["work", "--name", "j", "u", "--", "true"]).code, 0);
+    let asleep = Metadata::from([("status".to_owned(), Value::from("asleep"))]);
+    bench.plant("work/j/u", None, asleep.clone());
+    bench.plant("fleet/f/unit/u", None, Metadata::from([("tenure".to_owned(), Value::Map(asleep))]));
+    for key in ["work/j/u", "fleet/f/unit/u"] {
+        let before = row(&bench, key);
+        let refused = bench.run(&["rm", "--damaged", key, "--yes"]);
+        let is_told = ["\"asleep\"", "upgrade it", "not damaged"].iter().all(|it| refused.err.contains(it));
+        assert_eq!((refused.code, is_told), (65, true), "{key}: {refused:?}");
+        assert_eq!(row(&bench, key), before, "{key}");
+    }
+    let gc = bench.run(&["gc", "work/", "--older-than", "0s", "--yes", "--json"]).json();
+    assert_eq!((gc["removed"].as_u64(), gc["kept_for_unfinished_jobs"].as_u64()), (Some(0), Some(1)));
+    let doctor = bench.run(&["doctor"]);
+    assert_eq!((doctor.code, doctor.out.contains("\n  fail  ")), (2, false), "{doctor:?}");
+    for key in ["work/j/u", "fleet/f/unit/u"] {
+        assert!(doctor.out.contains(&format!("\n  warn  newer        {key}: ")), "{doctor:?}");
+    }
+    // No other verb advises to remove it, either.
+    break_it(&bench, "fleet/f/unit/bad");
+    let removed = bench.run(&["fleet", "rm", "f", "u", "bad", "--yes"]);
+    let advised = ["bad", "u"].map(|unit| removed.err.contains(&format!("--damaged fleet/f/unit/{unit}`")));
+    assert_eq!((removed.code, advised), (65, [true, false]), "{removed:?}");
+}
+
+#[test]
+fn what_a_record_says_makes_it_none_of_a_newer_version() {
+    let (bench, key) = (Bench::new(), "fleet/f/unit/u");
+    assert_eq!(bench.run(&["fleet", "add", "f", "u"]).code, 0);
+    let own = Metadata::from([("needs".to_owned(), Value::from("upgrade it"))]);
+    bench.plant(key, None, Metadata::from([("tenure".to_owned(), Value::Map(own))]));
+    let doctor = bench.run(&["doctor"]);
+    assert!(
+        doctor.code == 1 && doctor.out.contains(&format!("\n  fail  damaged      {key}: ")),
+        "{doctor:?}"
+    );
+    let removed = bench.run(&["rm", "--damaged", key, "--yes"]);
+    assert_eq!((removed.code, bench.run(&["show", key]).code), (0, 66), "{removed:?}");
+}
+
+#[test]
+fn a_unit_whose_name_nothing_tells_is_damaged_for_each_verb() {
+    let bench = Bench::new();
+    let unit = "part".repeat(300);
+    let run = || bench.run(&["work", "--name", "j", &unit, "--", "true"]);
+    assert_eq!(run().code, 0);
+    let listed = bench.run(&["ls", "--all", "work/", "--json"]).json();
+    let key = listed["leases"][0]["key"].as_str().unwrap().to_owned();
+    bench.plant(&key, None, Metadata::from([("status".to_owned(), Value::from("pending"))]));
+    let problem = "the record does not tell the unit's name";
+    let status = bench.run(&["work", "status", "j"]);
+    assert!(status.out.contains(&format!("\ndamaged\n  {key}: {problem}\n")), "{status:?}");
+    let doctor = bench.run(&["doctor"]);
+    assert!(doctor.code == 1 && doctor.out.contains(&format!("{key}: {problem}\n")), "{doctor:?}");
+    let removed = bench.run(&["rm", "--damaged", &key, "--yes", "--json"]);
+    assert_eq!((removed.code, &removed.json()["problem"]), (0, &problem.into()), "{removed:?}");
+    assert_eq!(run().code, 0, "it can be had again");
 }
 
 #[test]

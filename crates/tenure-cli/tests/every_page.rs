@@ -1,7 +1,8 @@
 //! No page has a command that no test runs.
 //!
 //! Plan: each page of the repository, and each crate's documentation, that has a block of commands for a shell is named here, with the file that
-//! runs them; that file names the page. What stands within sentences and tables is not run, but its verbs and options are those that there are.
+//! runs them; that file names the page. What stands within sentences and tables is not run, but its verbs and options are those that there are. Each variable
+//! that a verb's help names is on a page, too.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::Bench;
@@ -150,4 +151,23 @@ fn each_command_within_a_sentence_or_a_table_names_verbs_and_options_that_there_
         }
     }
     assert!(count > 100, "{count}");
+}
+
+#[test]
+fn each_variable_that_a_verb_s_help_names_is_on_a_page() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["man", "--install", "man"]).code, 0);
+    let mut named = BTreeSet::new();
+    for page in std::fs::read_dir(bench.path("man/man1")).unwrap() {
+        let text = std::fs::read_to_string(page.unwrap().path()).unwrap();
+        let is_part = |c: &char| c.is_ascii_uppercase() || *c == '_';
+        let variables = text.match_indices("TENURE_").map(|(at, _)| &text[at..]);
+        named.extend(variables.map(|text| text.chars().take_while(is_part).collect::<String>()));
+    }
+    assert!(named.len() > 15, "{named:?}");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let read = |page: &str| std::fs::read_to_string(root.join(page)).unwrap();
+    let pages = read("docs/configuration.md") + &read("docs/command-line.md");
+    named.retain(|variable| !pages.contains(&format!("`{variable}`")));
+    assert!(named.is_empty(), "neither docs/configuration.md nor docs/command-line.md has {named:?}");
 }

@@ -135,7 +135,7 @@ fn names_cannot_steer_the_terminal() {
 fn damaged_units_are_named_and_left_alone() {
     let bench = Bench::new();
     assert_eq!(bench.run(&["fleet", "add", "f", "good", "bad"]).code, 0);
-    bench.sql("UPDATE tenure_record SET record = x'54ff00' WHERE key LIKE '%bad'");
+    bench.sql("UPDATE tenure_record SET record = x'5401ff' WHERE key LIKE '%bad'");
     let ran = bench.run(&["fleet", "units", "f"]);
     assert!(ran.code == 0 && ran.out.contains("good") && ran.err.contains("fleet/f/unit/bad"), "{ran:?}");
     assert_eq!(bench.run(&["fleet", "ls", "--json"]).json()["fleets"][0]["damaged"], 1);

@@ -1,7 +1,7 @@
 //! What `tenure work --forever` says, and how it weighs, by the real binary on real files.
 //!
 //! Plan: weights are evened out, and limited, when asked for; units that no worker can have, damaged records and a store that
-//! can't be asked are said once each; the last worker leaves without alarm; two TERMs at about the same time are one; a unit pinned to a worker that is full.
+//! can't be asked are said once each; the last worker leaves without alarm; quiet workers tell only what goes wrong, and verbose ones each start and end; two TERMs at about the same time are one; a unit pinned to a worker that is full.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, OBEYS, Process, wait_until};
@@ -53,6 +53,33 @@ fn the_last_worker_that_leaves_says_nothing_of_units_that_nobody_has_then() {
     worker.wait();
     let notes = bench.read("notes");
     assert!(notes.contains("since this worker leaves") && !notes.contains("no worker can have"), "{notes}");
+}
+
+#[test]
+fn a_quiet_worker_tells_what_goes_wrong_and_a_verbose_one_each_start_and_end() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["fleet", "add", "f", "a"]).code, 0);
+    let mut quiet = worker(&bench, "quiet", &["-q"]);
+    wait_until("it to run", || !bench.ticks("a").is_empty());
+    bench.sql("ALTER TABLE tenure_record RENAME TO away");
+    wait_until("the trouble", || bench.read("quiet").contains("the fleet can't be looked at: "));
+    bench.sql("ALTER TABLE away RENAME TO tenure_record");
+    quiet.signal(Signal::SIGTERM);
+    quiet.wait();
+    let said = bench.read("quiet");
+    assert!(!said.contains("working on") && !said.contains("a: owned") && !said.contains("leaves"), "{said}");
+
+    let mut verbose = worker(&bench, "verbose", &["--verbose"]);
+    wait_until("its start", || bench.read("verbose").contains("a: starts"));
+    let fence = bench.unit("a")["fence"].as_u64().unwrap();
+    bench.await_tick("a", fence - 1);
+    verbose.signal(Signal::SIGTERM);
+    verbose.wait();
+    let said = bench.read("verbose");
+    assert!(said.contains("a: owned") && said.contains("a: CMD exited with "), "{said}");
+    // How far it is has no meaning where units never end.
+    let ran = bench.run(&["work", "--forever", "--name", "f", "--progress", "auto", "--", "true"]);
+    assert!(ran.code == 64 && ran.err.contains("'--progress <WHEN>'"), "{ran:?}");
 }
 
 #[test]

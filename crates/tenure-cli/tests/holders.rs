@@ -1,6 +1,6 @@
 //! Who holds a lease and why, what is run beside the command, and waiting for others.
 //!
-//! Plan: `show` tells user, host, process, program and note, and who waits is told the same; `wait` ends when nobody holds the key, when its time is over, or when somebody does;
+//! Plan: `show` tells user, host, process, program and note, and who waits is told the same, of units, too; `wait` ends when nobody holds the key, when its time is over, or when somebody does;
 //! the hook at the beginning runs under the lease and can forbid the command; the one at a loss knows what was lost, and runs at no other end.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -43,6 +43,35 @@ fn who_holds_a_lease_where_and_why_is_told() {
     }
     let long = bench.run(&["run", "k", "--note", &"x".repeat(1001), "--", "true"]);
     assert!(long.code == 64 && long.err.contains("1001 bytes; the limit is 1000"), "{long:?}");
+}
+
+#[test]
+fn of_units_too_user_host_and_program_are_told_and_who_waits_for_them_is_told_whom_for() {
+    let bench = Bench::new();
+    let stays = "touch begun.{}; until [ -e go ]; do sleep 0.02; done";
+    let job = ["work", "--name", "j", "-p", "2", "a", "b", "--", "sh", "-c", stays];
+    let mut runs = bench.start(&job);
+    wait_until("both to run", || ["begun.a", "begun.b"].iter().all(|name| bench.path(name).exists()));
+    let by = |shown: &str, process: u32| {
+        let by = shown.lines().find(|line| line.starts_with("by ")).map(str::to_owned);
+        by.is_some_and(|by| by.ends_with(&format!(", process {process}, for sh")))
+    };
+    let shown = bench.run(&["show", "work/j/a"]).out;
+    assert!(by(&shown, runs.id()), "{shown}");
+    let file = std::fs::File::create(bench.path("told")).unwrap();
+    let mut waits: Process = bench.tenure(&job).stderr(file).stdout(Stdio::null()).spawn().unwrap().into();
+    wait_until("it to be told", || bench.read("told").contains("waiting for "));
+    let told = bench.read("told");
+    let line = told.lines().find(|line| line.contains("waiting for ")).unwrap();
+    assert!(line.contains("waiting for work/j/") && line.contains(&format!("-{}-", runs.id())), "{told}");
+    assert!(line.contains(", for sh) since ") && line.ends_with("Z, and for 1 more"), "{told}");
+    bench.write("go", "");
+    assert_eq!((runs.wait(), waits.wait()), (0, 0));
+
+    let worker = bench.worker(&["u"], "touch begun.{}; exec sleep 600");
+    wait_until("the unit to run", || bench.path("begun.u").exists());
+    let shown = bench.run(&["show", "fleet/f/unit/u"]).out;
+    assert!(by(&shown, worker.id()), "{shown}");
 }
 
 #[test]
@@ -185,6 +214,14 @@ fn the_hook_at_a_loss_knows_what_was_lost_and_runs_at_no_other_end() {
     assert_eq!(bench.run(&["revoke", "k", "--yes"]).code, 0);
     assert_eq!(revoked.wait(), 76);
     assert_eq!(bench.read("lost"), "k k: the lease was withdrawn; the command was stopped\n");
+    // One that fails is told, and changes no status.
+    for (hook, ended) in [("exit 7", "exited with 7"), ("kill -KILL $$", "was ended by SIGKILL")] {
+        let ran = bench.run(&["run", "f", "--max", "100ms", "--on-lost", hook, "--", "sleep", "600"]);
+        let is_told = ran.err.contains(&format!("--on-lost {ended}"));
+        assert_eq!((ran.code, is_told), (76, true), "{ran:?}");
+    }
+    let ran = bench.run(&["run", "f", "--max", "100ms", "--on-lost", "true", "--", "sleep", "600"]);
+    assert!(ran.code == 76 && !ran.err.contains("--on-lost"), "{ran:?}");
     // Of several, with the fence of each.
     let fences = "echo \"$TENURE_KEY|$TENURE_FENCE|$TENURE_FENCES\" > fences";
     let stays = "echo $$ > several; exec sleep 600";

@@ -56,6 +56,19 @@ fn the_command_line_itself() {
     refused(&bench, &["work", "u", "-0", "--", "true"], 64, "--null");
     refused(&bench, &["work", "u", "--from", "f", "--", "true"], 64, "cannot be used with");
     refused(&bench, &["man", "fly"], 64, "no verb \"fly\"");
+    // The store that the environment names has not to be typed.
+    for (words, usage) in
+        [(&["run"][..], "run <KEY>... -- <CMD>..."), (&["work", "a"], "work <UNIT>... -- <CMD>...")]
+    {
+        let ran = bench.run(words);
+        assert!(ran.code == 64 && !ran.err.contains("--store"), "{ran:?}");
+        assert!(ran.err.contains(&format!("Usage: tenure {usage}")), "{ran:?}");
+    }
+    // Who types no verb is told of all options, those of all verbs, too.
+    for words in [&[][..], &["fleet"]] {
+        let ran = Ran::of(bench.tenure(words).env_remove("TENURE_STORE").output().unwrap());
+        assert!(ran.code == 64 && ran.err.contains("--store <URL>"), "{ran:?}");
+    }
     assert!(!bench.store().exists(), "nothing was touched");
 }
 
@@ -179,7 +192,7 @@ fn store_paths() {
 fn damaged_records() {
     let bench = Bench::new();
     assert_eq!(bench.run(&["run", "k", "--", "true"]).code, 0);
-    bench.sql("UPDATE tenure_record SET record = x'54ff00'");
+    bench.sql("UPDATE tenure_record SET record = x'5401ff'");
     refused(&bench, &["run", "k", "--", "touch", "ran"], 65, "k: ");
     refused(&bench, &["release", "k", "--yes"], 65, "k: ");
     refused(&bench, &["revoke", "k", "--yes"], 65, "k: ");

@@ -1,6 +1,6 @@
-//! `run` as a job of a shell: stopped and continued by its keys and words, in bash and in zsh, on a pseudo-terminal.
+//! `run`, and `work`, as a job of a shell: stopped and continued by its keys and words, in bash and in zsh, on a pseudo-terminal.
 //!
-//! Plan: Ctrl-Z stops tenure and its command as one job, and the lease is held meanwhile; `bg` and `fg` continue both; after `fg` the command has
+//! Plan: Ctrl-Z stops tenure and its command as one job, and the lease is held meanwhile; `bg` and `fg` continue both; commands of units stop and go on likewise; after `fg` the command has
 //! the terminal again; a pager beside it has the keyboard; one with another input has the terminal when it wants it; one that reads it from the background is a stopped job; what stands still for longer than its lease is ended; a script's timeout(1) ends what stands still for want of the terminal; other signals
 //! reach the command. (Where nobody could continue the job, it is not stopped: `run.rs`.)
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
@@ -165,6 +165,33 @@ fn ctrl_z_bg_and_fg_are_as_with_any_job() {
         shell.goes_on();
         shell.presses("\x03");
         wait_until("the end", || shell.bench.state("k") == "vacant");
+        shell.types("echo status $?\n");
+        shell.shows("status 130");
+    }
+}
+
+/// Commands of units are no part of the terminal's job: they stop and go on with the process that has started them.
+#[test]
+fn ctrl_z_bg_and_fg_stop_and_continue_the_commands_of_units_too() {
+    for of in SHELLS {
+        let shell = Shell::start(of);
+        shell.types(&format!("$TENURE work -q --name j --ttl 10m u -- bash -c '{COUNTS}'\n"));
+        shell.goes_on();
+        shell.presses("\x1a");
+        wait_until("both to stop", || shell.is_stopped("tenure") && shell.is_stopped("pid"));
+        shell.says_stopped();
+        assert_eq!(shell.bench.state("work/j/u"), "held");
+        shell.types("bg\n");
+        shell.goes_on();
+        shell.types("clear\nfg\n");
+        shell.goes_on();
+        shell.presses("\x1a");
+        wait_until("both to stop again", || shell.is_stopped("tenure") && shell.is_stopped("pid"));
+        shell.says_stopped();
+        shell.types("fg\n");
+        shell.goes_on();
+        shell.presses("\x03");
+        wait_until("the end", || shell.bench.state("work/j/u") == "vacant");
         shell.types("echo status $?\n");
         shell.shows("status 130");
     }

@@ -2,12 +2,13 @@
 //!
 //! Plan: what is told of a job while it runs, after units have failed, and of one that isn't there; failed units tried again, all
 //! of them and some; a job that is removed is run again, and not while somebody works on it, nor if somebody has come since it was asked;
-//! records that vanish under a worker; a unit that is called as a verb.
+//! records that vanish under a worker, or are damaged; a unit that is called as a verb; a job of more units than a page.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, Process, Ran, wait_until};
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
+use tenure::{Metadata, Value};
 
 /// A job of three units, of which those fail that are in the file `bad`.
 const NIGHT: [&str; 12] =
@@ -49,6 +50,47 @@ fn a_job_is_listed_and_its_failed_units_are_told_with_their_exit_codes() {
         let ran = bench.run(&["work", verb, "day"]);
         assert!(ran.code == 66 && ran.err.contains("there is no job \"day\""), "{ran:?}");
     }
+}
+
+#[test]
+fn units_with_damaged_records_are_named_with_what_is_wrong() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["work", "--name", "j", "a", "b", "c", "--", "true"]).code, 0);
+    bench.sql("UPDATE tenure_record SET record = x'00' WHERE key = 'work/j/a'");
+    bench.plant("work/j/b", None, Metadata::new());
+    let status = bench.run(&["work", "status", "j"]);
+    assert!(status.out.contains("\ndamaged\n  work/j/a: foreign or damaged"), "{status:?}");
+    assert!(status.out.contains("\n  work/j/b: the record is not one of a job's unit\n"), "{status:?}");
+    assert!(status.out.contains("tenure rm --damaged KEY\n"), "{status:?}");
+    let status = bench.run(&["work", "status", "j", "--json"]).json();
+    let keys: Vec<&str> = status["damaged_units"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|unit| unit["key"].as_str().unwrap())
+        .collect();
+    assert_eq!((keys, &status["damaged"]), (vec!["work/j/a", "work/j/b"], &2.into()), "{status}");
+    assert!(status["damaged_units"][0]["problem"].as_str().unwrap().contains("damaged record"), "{status}");
+    let few = bench.run(&["work", "status", "j", "--most", "1"]);
+    assert!(few.out.contains("… and 1 more; see --most") && !few.out.contains("work/j/b"), "{few:?}");
+    // What only a newer version knows is not advised to be removed.
+    assert_eq!(bench.run(&["work", "--name", "k", "a", "--", "true"]).code, 0);
+    let asleep = Metadata::from([("status".to_owned(), Value::from("asleep"))]);
+    bench.plant("work/k/a", None, asleep);
+    let newer = bench.run(&["work", "status", "k"]);
+    assert!(newer.out.contains("work/k/a: ") && newer.out.contains("upgrade it"), "{newer:?}");
+    assert!(!newer.out.contains("rm --damaged"), "{newer:?}");
+    assert!(newer.out.contains("units    1: 0 done (0%), 1 that this version can't read\n"), "{newer:?}");
+    assert!(newer.out.contains("\nnot read by this version\n  work/k/a: the unit has "), "{newer:?}");
+    let status = bench.run(&["work", "status", "k", "--json"]).json();
+    assert_eq!((&status["damaged"], &status["damaged_units"][0]["newer"]), (&1.into(), &true.into()));
+    let ran = bench.run(&["work", "--name", "k", "a", "--", "true"]);
+    assert!(ran.code == 1 && ran.err.contains(", 1 that this version can't read; here 0 done"), "{ran:?}");
+    assert!(ran.err.contains("  not read by this version: a\n"), "{ran:?}");
+    // Where it is a mistake, the way out is the one that is told.
+    assert!(newer.out.contains("remove the whole job (`tenure work rm`)"), "{newer:?}");
+    assert_eq!(bench.run(&["work", "rm", "k", "--yes"]).code, 0);
+    assert_eq!(bench.run(&["show", "work/k/a"]).code, 66);
 }
 
 #[test]
@@ -317,4 +359,24 @@ fn a_word_before_a_command_is_a_unit_though_it_is_called_as_a_verb() {
         let ran = bench.run(&["work", unit, "--", "echo"]);
         assert_eq!((ran.code, ran.out), (0, format!("{unit}\n")), "{}", ran.err);
     }
+}
+
+#[test]
+fn a_job_of_more_units_than_a_page_is_retried_and_removed_as_a_whole() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["work", "--name", "j", "--retries", "0", "u", "--", "false"]).code, 1);
+    bench.sql(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2200) \
+         INSERT INTO tenure_record SELECT 'work/j/u' || i, version, fence, tenure, ride_key, ride_fence, record, boot, written_ns \
+         FROM n, tenure_record WHERE key = 'work/j/u'",
+    );
+    let some = bench.run(&["work", "retry", "j", "u7", "u2199", "--json"]).json();
+    assert_eq!(some["retried"], 2);
+    let absent = bench.run(&["work", "retry", "j", "u2201"]);
+    assert!(absent.code == 66 && absent.err.contains("has no unit \"u2201\""), "{absent:?}");
+    assert_eq!(bench.run(&["work", "retry", "j", "--json"]).json()["retried"], 2199);
+    let none = bench.run(&["work", "retry", "j"]);
+    assert!(none.code == 66 && none.err.contains("no unit of the job \"j\" has failed"), "{none:?}");
+    let removed = bench.run(&["work", "rm", "j", "--yes", "--json"]).json();
+    assert_eq!((&removed["removed"], &removed["left"]), (&2201.into(), &0.into()), "{removed}");
 }

@@ -8,32 +8,20 @@ use crate::common::agent::Agent;
 use crate::common::{Bench, wait_until};
 use serde_json::json;
 use std::time::Duration;
-use tenure::sqlite::{SqliteConfig, SqliteStore};
-use tenure::store::{Expect, Nonce, Outcome, Record, Tenure, Write};
-use tenure::{Clock, Fence, HolderId, Key, Metadata, Store, Ttl, Value};
-
-/// Writes a record as an older version left it.
-fn plant(bench: &Bench, key: &str, tenure: Option<Tenure>, metadata: Metadata) {
-    let store = SqliteStore::open(SqliteConfig::new(bench.store())).unwrap();
-    let stamp = tenure::clock::system().now().wall;
-    let record = Record { fence: Fence(stamp.0), nonce: Nonce(7), stamp, tenure, metadata };
-    let write = Write { key: Key::new(key).unwrap(), expect: Expect::Vacant, record };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    assert!(matches!(runtime.block_on(store.write(write)).unwrap(), Outcome::Won { .. }));
-}
+use tenure::store::{Nonce, Tenure};
+use tenure::{Clock, HolderId, Metadata, Ttl, Value};
 
 /// A worker of the version before, as it stood in the store, and the board that it had raised.
 fn older(bench: &Bench, ttl: Duration) {
     let (holder, since) = (HolderId::new("old").unwrap(), tenure::clock::system().now().wall);
     let tenure = Tenure::new(Nonce(7), holder, Ttl::new(ttl).unwrap(), since);
     let said = Metadata::from([("letters".to_owned(), Value::Bool(true))]);
-    plant(
-        bench,
+    bench.plant(
         "fleet/f/worker/old",
         Some(tenure),
         Metadata::from([("tenure".to_owned(), Value::Map(said))]),
     );
-    plant(bench, "fleet/f/board", None, Metadata::new());
+    bench.plant("fleet/f/board", None, Metadata::new());
 }
 
 #[test]

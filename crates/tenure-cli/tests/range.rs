@@ -91,6 +91,10 @@ fn who_waits_for_longer_than_a_moment_is_told_what_for_and_who_does_not_wait_is_
     let told =
         "waiting for some of 12_14 in section/s, for 1s at most; `tenure show section/s` tells who holds it";
     assert_eq!((ran.code, ran.err.matches(told).count()), (75, 1), "{ran:?}");
+    // The one that is in the way, and nobody else.
+    let holder = bench.show("section/s")["leases"][0]["holder"].as_str().unwrap().to_owned();
+    assert!(ran.err.contains(&format!("waiting for section/s, held by {holder} since ")), "{ran:?}");
+    assert!(ran.err.contains("Z (10_20)\n"), "{ran:?}");
     assert!(bench.run(&["show", "section/s"]).out.contains("10_20"), "and it does");
     for quick in
         [&["range", "s", "12..14", "--", "true"][..], &["range", "s", "20..30", "--wait", "1s", "--", "true"]]

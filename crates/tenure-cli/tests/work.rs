@@ -308,7 +308,13 @@ fn damaged_and_foreign_records_are_told_and_left_alone() {
     ]);
     assert_eq!(ran.code, 1, "{ran:?}");
     assert_eq!(bench.read("log"), "good\n");
-    assert_eq!(ran.json()["damaged_units"], serde_json::json!(["broken", "mine"]), "{ran:?}");
+    let damaged = ran.json()["damaged_units"].as_array().unwrap().clone();
+    let units: Vec<&str> = damaged.iter().map(|unit| unit["unit"].as_str().unwrap()).collect();
+    assert_eq!(units, ["broken", "mine"], "{ran:?}");
+    // As `work status` tells them.
+    let status = bench.run(&["work", "status", "j", "--json"]).json();
+    assert_eq!(status["damaged_units"].as_array(), Some(&damaged), "{status}");
+    assert_eq!(damaged[1]["problem"], "the record is not one of a job's unit", "{ran:?}");
     assert!(ran.err.contains("work/j/broken: "), "{ran:?}");
     let left = &bench.show("work/j/mine")["metadata"];
     assert_eq!((&left["program"], &left["status"]), (&"true".into(), &serde_json::Value::Null), "{left}");

@@ -1,6 +1,6 @@
 //! Which commands `work` runs, and when, by the real binary on real files.
 //!
-//! Plan: parts of a unit's name and its number in the command; the order of runs; names of any bytes, lines that are none, several units in one; a list that
+//! Plan: parts of a unit's name and its number in the command; the order of runs; names of any bytes, lines that are none, several units in one, long ones in what is told; a list that
 //! goes on; a command that runs for too long; slots, pauses between starts, a load; a halt, at once, soon, and by a share; a long run after short ones; units that are lost together; what bad values
 //! are told, before anything is made.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
@@ -306,6 +306,23 @@ fn a_long_run_after_short_ones_keeps_no_other_unit_from_other_processes() {
     for mut work in [first, second] {
         assert_eq!(work.wait(), 0);
     }
+}
+
+#[test]
+fn a_unit_with_a_long_name_is_told_by_that_and_not_by_its_digest() {
+    let bench = Bench::new();
+    let long = format!("/data/{}/17.gz", "part".repeat(200));
+    assert_eq!(bench.run(&work(&[&long], &["true"])).code, 0);
+    let listed = bench.run(&["ls", "--all", "work/", "--json"]).json();
+    let key = listed["leases"][0]["key"].as_str().unwrap().to_owned();
+    assert!(key.starts_with("work/j/sha256-"), "{listed}");
+    let shown = bench.run(&["show", &key]).out;
+    assert!(shown.contains(&format!("\nunit     {long}\n")), "{shown}");
+    bench.sql("UPDATE tenure_record SET record = x'00' WHERE key LIKE 'work/j/sha256-%'");
+    let ran = bench.run(&work(&[&long], &["true"]));
+    let told = ran.err.lines().find(|line| line.contains("is left as it is")).unwrap();
+    let is_named = told.starts_with("tenure: /data/part") && told.contains("part/17.gz: foreign");
+    assert!(is_named && told.contains('…'), "{ran:?}");
 }
 
 #[test]

@@ -208,7 +208,7 @@ pub fn decode(bytes: &[u8]) -> Result<Record, StoreError> {
         [MAGIC, VERSION, body @ ..] if bytes.len() <= MAX_BYTES => decode_record(&mut Decoder::new(body))
             .map_err(|error| StoreError::foreign(format!("the record is damaged: {error}"))),
         [MAGIC, VERSION, ..] => Err(too_large(bytes.len() as u64)),
-        [_, newer, ..] if is_newer(bytes) => Err(StoreError::foreign(format!(
+        [_, newer, ..] if is_newer(bytes) => Err(StoreError::newer(format!(
             "the record has layout version {newer}, this program knows up to {VERSION}; upgrade it"
         ))),
         _ => Err(StoreError::foreign("the record is not one of tenure's")),

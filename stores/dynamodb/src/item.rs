@@ -131,7 +131,8 @@ pub(crate) fn stored(key: &Key, item: &Item, now: Option<u64>) -> Result<Stored,
             )));
         }
     };
-    let record = codec::decode(encoded).map_err(|error| foreign(error.to_string()))?;
+    let record = codec::decode(encoded)
+        .map_err(|error| error.about(format_args!("the item of key {key} is left as it is")))?;
     let written = match item.get(TERMS) {
         Some(AttributeValue::L(found)) => found.get(WRITTEN),
         _ => None,

@@ -66,9 +66,10 @@ fn of_option(verb: &str, option: &str) -> Option<&'static str> {
             "what is done is not run again; tenure work retry JOB tries what has failed"
         }
         ("work", "--pipe" | "--block") => "units are names, not data",
-        ("work", "-X" | "-m" | "--xargs" | "-x" | "-l" | "--max-lines") => {
+        ("work", "-X" | "-m" | "--xargs" | "-x" | "-l" | "--max-lines" | "-N" | "--max-replace-args") => {
             "-n N puts up to N units into one command"
         }
+        ("work", "-E" | "-e" | "--eof") => "each line is a unit, to the end of the list; leave this out",
         ("work", "--line-buffer" | "--lb") => {
             "a piece comes when its command ends; --ungroup lets all through as it comes"
         }
@@ -90,9 +91,6 @@ fn of_option(verb: &str, option: &str) -> Option<&'static str> {
 
 /// The error with what is to be typed instead, for what `words` say besides.
 pub(crate) fn told(error: clap::Error, words: &[String]) -> clap::Error {
-    if error.kind() == ErrorKind::ArgumentConflict {
-        return named_as_typed(error, words);
-    }
     let context = |kind| error.get(kind).map(ToString::to_string).unwrap_or_default();
     let tip = match error.kind() {
         ErrorKind::MissingRequiredArgument | ErrorKind::UnknownArgument
@@ -141,21 +139,6 @@ fn is_in_units(words: &[String]) -> bool {
     words.iter().any(|word| word == "work") && options.last().is_some_and(|last| last == "--units")
 }
 
-/// Of options that exclude each other, only those are named that were typed.
-fn named_as_typed(mut error: clap::Error, words: &[String]) -> clap::Error {
-    if let Some(ContextValue::Strings(all)) = error.get(ContextKind::PriorArg) {
-        let is_typed = |shown: &&String| {
-            let name = shown.split([' ', '=']).next().unwrap_or_default();
-            words.iter().any(|word| word.split('=').next() == Some(name))
-        };
-        let typed: Vec<String> = all.iter().filter(is_typed).cloned().collect();
-        if !typed.is_empty() {
-            error.insert(ContextKind::PriorArg, ContextValue::Strings(typed));
-        }
-    }
-    error
-}
-
 /// Whether an option may be one of a command, before which `--` was forgotten.
 fn is_of_a_command(words: &[String]) -> bool {
     const VERBS: [&str; 4] = ["run", "elect", "cron", "range"];
@@ -197,6 +180,15 @@ mod tests {
         assert!(text.contains("begins with a hyphen") && !text.contains("N units"), "{text}");
         let text = told("tenure work --forever --name n --halt now,fail=1 a -- echo");
         assert!(text.contains("--halt <WHEN>") && !text.contains("--joblog"), "{text}");
+        let text = told("tenure work --forever --name n -k --halt now,fail=1 a -- echo");
+        assert!(
+            text.contains("--keep-order") && text.contains("--halt") && !text.contains("--tag"),
+            "{text}"
+        );
+        let text = told("tenure work -N 2 a -- echo");
+        assert!(text.contains("-n N puts up to N units") && !text.contains("as a value"), "{text}");
+        let text = told("tenure work -E end -- echo");
+        assert!(text.contains("each line is a unit") && !text.contains("as a value"), "{text}");
     }
 
     #[test]
@@ -233,6 +225,8 @@ mod tests {
                     "-X",
                     "-m",
                     "--xargs",
+                    "-N",
+                    "-E",
                     "-l",
                     "--line-buffer",
                     "--tagstring",

@@ -75,10 +75,10 @@ pub(crate) struct CommandArgs {
     /// on, at last each 5m
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) progress: ProgressMode,
-    /// Tell only what goes wrong
+    /// Tell only what goes wrong: with --forever, not which units come and go
     #[arg(long, short, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Tell when each unit's command starts and ends
+    /// Tell when each unit's command starts and ends; with --forever also those ends that were asked for
     #[arg(long, short)]
     pub(crate) verbose: bool,
 }
@@ -100,7 +100,7 @@ pub(crate) struct WorkLsArgs {
     pub(crate) json: bool,
 }
 
-/// Show how a job stands: counts, rate, time left, who works on it, what runs, what is to be tried again, and what has failed.
+/// Show how a job stands: counts, rate, time left, who works on it, what runs, what is to be tried again, what is damaged, and what has failed.
 ///
 /// The rate is that of the last five minutes, and the time left what is open divided by it, as long as anybody works on the job.
 /// A unit counts as running while a process holds it, also when its command has ended and its output waits for its turn (see --keep-order of
@@ -113,7 +113,7 @@ pub(crate) struct WorkStatusArgs {
     /// The job's name, as `work ls` and `work` itself print it
     #[arg(value_name = "JOB")]
     pub(crate) job: OsString,
-    /// How many units that failed, are to be tried again, or run, are listed at most
+    /// How many units that failed, are damaged, are to be tried again, or run, are listed at most
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) most: usize,
     /// Print one JSON document

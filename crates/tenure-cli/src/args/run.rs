@@ -125,7 +125,8 @@ pub(crate) struct HookArgs {
     #[arg(long, value_name = "CMD")]
     pub(crate) on_acquire: Option<OsString>,
     /// Run this by sh(1) once CMD is over, where the lease was lost or withdrawn meanwhile, or its --max was over, for a minute at most: with
-    /// TENURE_KEY, TENURE_FENCE (or TENURE_FENCES) and TENURE_REASON. Nothing runs it when tenure itself is killed
+    /// TENURE_KEY, TENURE_FENCE (or TENURE_FENCES) and TENURE_REASON. If it fails, that is told, and the status stays. Nothing runs it when tenure
+    /// itself is killed
     #[arg(long, value_name = "CMD")]
     pub(crate) on_lost: Option<OsString>,
 }

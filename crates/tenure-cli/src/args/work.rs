@@ -14,6 +14,27 @@ fn plain_number(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|_| is_plain).ok_or_else(|| "write how many, as in 4".to_owned())
 }
 
+/// What is of units that are done some day. Of a group, an error would name all options, whatever was typed.
+const OF_JOBS: [&str; 17] = [
+    "retries",
+    "max_takeovers",
+    "retry_failed",
+    "fresh",
+    "json",
+    "group",
+    "ungroup",
+    "tag",
+    "keep_order",
+    "results",
+    "joblog",
+    "max_args",
+    "timeout",
+    "delay",
+    "load",
+    "halt",
+    "progress",
+];
+
 /// Share units of work with other processes: a distributed xargs.
 ///
 /// CMD is run once for each unit, by whichever process of the job takes it. In CMD's arguments `{}` stands for the unit, {.} for the
@@ -86,7 +107,7 @@ pub(crate) struct WorkArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) name: Option<OsString>,
     /// Units that never end: run CMD for each for as long as this process owns it
-    #[arg(long, requires = "name", conflicts_with_all = ["retries", "max_takeovers", "retry_failed", "fresh", "json", "CommandArgs"])]
+    #[arg(long, requires = "name", conflicts_with_all = OF_JOBS)]
     pub(crate) forever: bool,
     /// With --forever: a label that units may need of their process. May be repeated
     #[arg(long, value_name = "LABEL", requires = "forever")]

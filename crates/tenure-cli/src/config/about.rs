@@ -17,7 +17,7 @@ const LONGEST_PROGRAM: usize = 100;
 
 impl HolderInfo {
     /// For that program, if it is for one.
-    pub(super) fn new(note: Option<String>, program: Option<&OsString>) -> Result<HolderInfo, Failure> {
+    pub(crate) fn new(note: Option<String>, program: Option<&OsString>) -> Result<HolderInfo, Failure> {
         if let Some(note) = note.as_ref().filter(|note| note.len() > LONGEST_NOTE) {
             return Err(Failure::usage(format!(
                 "--note has {} bytes; the limit is {LONGEST_NOTE}",

@@ -22,6 +22,8 @@ pub(crate) struct Forever {
     pub(crate) backoff: Duration,
     pub(crate) ttl: Duration,
     pub(crate) grace: Duration,
+    pub(crate) quiet: bool,
+    pub(crate) verbose: bool,
     /// For how long a store is waited for that is away at the start.
     pub(crate) await_store: Duration,
     pub(crate) command: Template,
@@ -59,6 +61,8 @@ impl WorkArgs {
             backoff: self.backoff,
             ttl: ttl(self.ttl)?,
             grace: self.grace,
+            quiet: self.how.quiet,
+            verbose: self.how.verbose,
             await_store: self.away.await_store,
             command,
         })

@@ -6,6 +6,7 @@ pub(crate) mod json_list;
 pub(crate) mod lines;
 mod listener;
 pub(crate) mod permits;
+pub(crate) mod problem;
 pub(crate) mod section;
 pub(crate) mod silence;
 mod stderr;

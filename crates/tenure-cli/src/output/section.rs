@@ -84,7 +84,8 @@ impl SectionLeases {
         }
     }
 
-    fn held(&self) -> impl Iterator<Item = &(Entry, Duration)> {
+    /// Those that are not over, each with how much of its time is left.
+    pub(crate) fn held(&self) -> impl Iterator<Item = &(Entry, Duration)> {
         self.entries.iter().filter(|(_, left)| !left.is_zero())
     }
 

@@ -5,6 +5,7 @@ use crate::keys::{JobName, UnitStatus};
 use crate::output::about::SessionAbouts;
 use crate::output::json::told;
 use crate::output::permits::{PermitsView, session};
+use crate::output::problem::RecordProblem;
 use crate::output::section::SectionLeases;
 use crate::output::silence::{Silences, TimeLeft};
 use crate::text::{brief, count, date};
@@ -61,7 +62,7 @@ pub(crate) struct View {
     pub(crate) shared: Option<PermitsView>,
     /// Why its state is not known, if it is [`State::Unknown`].
     pub(crate) doubt: Option<StoreError>,
-    pub(crate) stored: Result<Stored, String>,
+    pub(crate) stored: Result<Stored, RecordProblem>,
 }
 
 /// Sessions, as they are needed to judge what is attached to them. Each is read once. Whoever holds one that can't be read may live.
@@ -158,7 +159,7 @@ impl View {
     pub(crate) async fn of(store: &impl Store, sessions: &mut Sessions, listed: Listed, now: Wall) -> View {
         let Listed { key, stored } = listed;
         let damaged = |key, error: StoreError| {
-            let stored = Err(error.to_string());
+            let stored = Err(RecordProblem::from(&error));
             let (state, is_doubtful) = (State::Damaged, false);
             View { key, state, left: None, is_doubtful, leased: None, shared: None, doubt: None, stored }
         };
@@ -289,7 +290,7 @@ impl View {
         view.insert("state".into(), self.state.name().into());
         match &self.stored {
             Err(problem) => {
-                view.insert("problem".into(), problem.as_str().into());
+                view.insert("problem".into(), problem.to_string().into());
             }
             Ok(stored) => self.describe(stored, abouts, &mut view),
         }

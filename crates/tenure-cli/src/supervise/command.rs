@@ -103,8 +103,12 @@ pub(crate) async fn attend<T: ExclusiveLease>(
     // Whoever asks to stop does not wait for it.
     signals
         .unless_hurried(async {
-            if let Ok(Err(error)) = run.await {
-                output::note(format!("--on-lost: {error}"));
+            match run.await {
+                Ok(Ok(Some(status))) if !status.success() => {
+                    output::note(format!("--on-lost {}", signals::ending(status)));
+                }
+                Ok(Err(error)) => output::note(format!("--on-lost: {error}")),
+                _ => {}
             }
         })
         .await;
@@ -123,7 +127,13 @@ async fn attend_alone<T: ExclusiveLease>(
     let (part, seen) = see_all(held.lease(), command, input, policy, signals).await;
     let ended = match EndedCommand::of(part, seen) {
         Ok(ended) => ended,
-        Err(not_ended) => return Err(given_up(held, not_ended, &program, policy, signals).await),
+        Err(not_ended) => {
+            let program = match part {
+                RunPart::OnAcquire => OsStr::new("sh"),
+                RunPart::Command => program.as_os_str(),
+            };
+            return Err(given_up(held, not_ended, program, policy, signals).await);
+        }
     };
     held.ended(ended.status, ended.stopped.or(ended.asked.map(|_| Why::Asked)));
     let (loss, trouble) = (held.loss().await, held.trouble());

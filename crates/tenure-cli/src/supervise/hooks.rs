@@ -4,7 +4,7 @@ use super::kill::signal_group;
 use nix::sys::signal::Signal;
 use std::ffi::OsStr;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -19,25 +19,27 @@ pub(crate) fn shell(command: &OsStr) -> Command {
     shell
 }
 
-/// Runs it to its end, or until `is_over`.
-pub(crate) fn run(hook: &mut Command, is_over: &AtomicBool) -> std::io::Result<()> {
+/// Runs it to its end, and tells how it ended; or until `is_over`, when nobody asks for that.
+pub(crate) fn run(hook: &mut Command, is_over: &AtomicBool) -> std::io::Result<Option<ExitStatus>> {
     const STEP: Duration = Duration::from_millis(10);
     let mut child = hook.process_group(0).spawn()?;
     let mut left = LONGEST;
-    while child.try_wait()?.is_none() {
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Some(status));
+        }
         let is_over = is_over.load(Ordering::SeqCst);
         if is_over || left.is_zero() {
             signal_group(i32::try_from(child.id()).unwrap_or(0), Signal::SIGKILL);
             child.wait()?;
             if is_over {
-                return Ok(());
+                return Ok(None);
             }
             return Err(std::io::Error::other(format!("killed after {LONGEST:?}")));
         }
         std::thread::sleep(STEP);
         left = left.saturating_sub(STEP);
     }
-    Ok(())
 }
 
 #[cfg(test)]

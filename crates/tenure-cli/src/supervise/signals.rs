@@ -9,6 +9,8 @@ use super::told_to_end;
 use crate::exit::{Failure, INTERNAL, SIGNAL, end_by_default};
 use crate::output::note;
 use crate::text::brief;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::clock::boottime;
@@ -176,6 +178,15 @@ fn listen_to(kinds: &[SignalKind], ignored: &IgnoredSignals) -> Result<Vec<(i32,
 /// What a signal is called.
 pub(crate) fn name(number: i32) -> &'static str {
     nix::sys::signal::Signal::try_from(number).map_or("a signal", nix::sys::signal::Signal::as_str)
+}
+
+/// How a command ended, in words.
+pub(crate) fn ending(status: ExitStatus) -> String {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exited with {code}"),
+        (None, Some(signal)) => format!("was ended by {}", name(signal)),
+        (None, None) => "ended".to_owned(),
+    }
 }
 
 #[cfg(test)]

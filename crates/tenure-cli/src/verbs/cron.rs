@@ -16,6 +16,7 @@ use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
 use crate::supervise::stopping::Why;
 use crate::supervise::will::Will;
+use crate::verbs::run::holder;
 use left_out::LeftOut;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -85,7 +86,7 @@ impl CronHost<'_> {
             };
             match start {
                 TickStart::NotYet => continue,
-                TickStart::Busy => left_out.add(tick),
+                TickStart::Busy(by) => left_out.add(tick, &holder(by, None)),
                 TickStart::NotHere => left_out.end(),
                 TickStart::Here(guard) => {
                     left_out.end();

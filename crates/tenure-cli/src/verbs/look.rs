@@ -12,6 +12,8 @@ use crate::output::view::{Sessions, State, View};
 use crate::stores::Url;
 use crate::stores::pages::Pages;
 use crate::text::{TextTable, brief, count, date, escaped};
+use crate::work::job::unit::Unit;
+use crate::work::units::text_of;
 use serde_json::json;
 use tenure::fleet::FleetKey;
 use tenure::range::SectionLedger;
@@ -99,9 +101,7 @@ pub(crate) async fn show(url: &Url, typed: &args::ShowArgs) -> Result<u8, Failur
     if typed.json {
         output::json(&view.json(&abouts))?;
     } else {
-        // A record of a newer layout is another version's, and none that is to be removed.
-        let image = if view.stored.is_err() { leases.store().image(&key).await.ok().flatten() } else { None };
-        output::print(&page(&view, &abouts, image.is_some_and(|image| image.is_newer)))?;
+        output::print(&page(&view, &abouts))?;
     }
     match view.stored {
         Err(_) => Err(Failure::silent(exit::DAMAGED)),
@@ -166,14 +166,15 @@ pub(super) fn doubt(view: &View) -> String {
     format!("the holder of {key} may be dead, but its clock may be behind as well: watching{left}")
 }
 
-fn page(view: &View, abouts: &SessionAbouts, is_newer: bool) -> String {
+fn page(view: &View, abouts: &SessionAbouts) -> String {
     let mut lines = vec![("key", view.key.to_string()), ("state", view.status())];
     match &view.stored {
         Err(problem) => {
-            lines.push(("problem", escaped(problem)));
+            lines.push(("problem", escaped(&problem.to_string())));
             lines.push((
                 "remedy",
-                match is_newer {
+                // A record of a newer layout is another version's, and none that is to be removed.
+                match problem.is_newer() {
                     true => "use the newer tenure that has written it".to_owned(),
                     false => "`tenure rm --damaged` removes it, and keeps a copy".to_owned(),
                 },
@@ -204,8 +205,10 @@ fn page(view: &View, abouts: &SessionAbouts, is_newer: bool) -> String {
             let age = stored.age().map_or_else(String::new, |age| format!(", {} ago", brief(age)));
             lines.push(("written", format!("{}{age}", date(stored.record.stamp))));
             if let Some((job, unit)) = JobName::of_key(&view.key) {
+                let name = Unit::name(&view.key, &stored.record.metadata);
+                let unit = name.map_or_else(|| unit.to_owned(), |name| text_of(&name));
                 lines.push(("job", escaped(job)));
-                lines.push(("unit", escaped(unit)));
+                lines.push(("unit", escaped(&unit)));
             }
             if let Some((fleet, part)) = FleetKey::of(&view.key) {
                 lines.push(("fleet", escaped(fleet)));

@@ -28,7 +28,7 @@ mod spans;
 #[cfg(feature = "dynamodb")]
 mod tabletheory;
 mod wait;
-mod waiting;
+pub(crate) mod waiting;
 
 pub(crate) use bench::bench;
 pub(crate) use config::config;

@@ -6,6 +6,7 @@ use crate::exit::{self, Failure};
 use crate::keys::JobName;
 use crate::nonces::nonces;
 use crate::output;
+use crate::output::problem::RecordProblem;
 use crate::output::section::SectionLeases;
 use crate::stores::Url;
 use crate::text::escaped;
@@ -64,53 +65,48 @@ pub(crate) async fn rm(url: &Url, typed: &args::RmArgs) -> Result<u8, Failure> {
 
 /// What is wrong with it; fails if nothing is.
 fn damage(key: &Key, seen: &Image, now: Wall) -> Result<String, Failure> {
-    if seen.is_newer {
-        let why = seen.record.as_ref().err().map_or_else(String::new, ToString::to_string);
-        return Err(Failure::new(
+    let problem = match &seen.record {
+        Err(error) if seen.is_newer => Some(RecordProblem::newer(error.to_string())),
+        Err(error) => Some(error.into()),
+        // What is held is not damaged, whatever it says: its holder understands it.
+        Ok(record) => {
+            misread(key, record, now).filter(|problem| problem.is_newer() || record.tenure.is_none())
+        }
+    };
+    let told = problem.as_ref().map(|problem| escaped(&problem.to_string()));
+    match (told, problem) {
+        (Some(told), Some(problem)) if problem.is_newer() => Err(Failure::new(
             exit::DAMAGED,
-            format!("{key}: {why}; it is not damaged, and was left as it is"),
-        ));
-    }
-    let record = match &seen.record {
-        Err(error) => return Ok(escaped(&error.to_string())),
-        Ok(record) => record,
-    };
-    let sound = || {
-        let text = format!(
+            format!("{key}: {told}; it is not damaged, and was left as it is"),
+        )),
+        (Some(told), _) => Ok(told),
+        (None, _) => Err(Failure::usage(format!(
             "the record of {key} is not damaged: see `tenure show`; `tenure release` takes a lease from its holder"
-        );
-        Failure::usage(text)
-    };
-    // What can be read may still be none of what its key says.
-    let is_odd = record.tenure.is_none();
-    misread(key, record, now).filter(|_| is_odd).map(|error| escaped(&error)).ok_or_else(sound)
+        ))),
+    }
 }
 
-/// Why a record that can be read is none of what its key says, if it isn't.
-pub(super) fn misread(key: &Key, record: &Record, now: Wall) -> Option<String> {
+/// Why a record that can be read is none of what its key says, if it isn't, as far as this version knows.
+pub(super) fn misread(key: &Key, record: &Record, now: Wall) -> Option<RecordProblem> {
     if let Some((_, FleetKey::Unit(_))) = FleetKey::of(key) {
-        return UnitSpec::parse(record.metadata.clone()).err().map(|error| error.to_string());
+        return UnitSpec::parse(record.metadata.clone()).err().map(|error| (&error).into());
     }
     if JobName::of_key(key).is_some() {
-        return Unit::of(&record.metadata)
-            .is_none()
-            .then(|| "the record is not one of a job's unit".to_owned());
+        return Unit::problem(key, &record.metadata);
     }
     if key.as_str().starts_with(PREFIX) {
         let stored = Stored::new(record.clone());
         let error = match SectionLeases::of(&stored, now) {
             Some(leased) => leased.err()?,
             None if is_cover(record) => SectionLedger::covered(record).err()?,
-            None => return Some("the record is not a section's".to_owned()),
+            None => return Some(RecordProblem::damage("the record is not a section's")),
         };
-        let text = error.to_string();
-        return (!text.contains("upgrade it")).then_some(text);
+        return Some((&error).into());
     }
     if key.as_str().starts_with(permits::PREFIX) {
         // One that says nothing is a semaphore's that nobody uses.
-        let error =
-            permits::SemaphoreLedger::of(record).err().filter(|_| !record.metadata.is_empty())?.to_string();
-        return (!error.contains("upgrade it")).then_some(error);
+        let error = permits::SemaphoreLedger::of(record).err().filter(|_| !record.metadata.is_empty());
+        return error.map(|error| (&error).into());
     }
     None
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::pin::pin;
 use std::time::Duration;
-use tenure::store::Record;
+use tenure::store::{Attachment, Record};
 use tenure::{HolderId, Key, Leases, Occupant, Wall};
 
 /// What is over sooner needs no words.
@@ -19,13 +19,22 @@ const SOON: Duration = Duration::from_millis(500);
 
 /// Whoever is waited for.
 #[derive(Debug, Clone)]
-pub(super) struct CurrentHolder {
+pub(crate) struct CurrentHolder {
     /// Those who hold it, in words.
-    pub whom: String,
+    pub(crate) whom: String,
     /// When their time is over unless they prolong it, where the store tells that.
-    pub until: Option<Wall>,
+    pub(crate) until: Option<Wall>,
     /// This process was started under that lease.
-    pub is_around_us: bool,
+    pub(crate) is_around_us: bool,
+}
+
+/// Whoever holds the key but this process; none where nobody does, or where that is not known.
+pub(crate) async fn current_holder(leases: &Leases, key: &Key) -> Option<CurrentHolder> {
+    // A store that fails is told of by whoever waits for it. Of several keys, this process may have some already.
+    let view = view(leases, key).await.ok()?;
+    let attached: Vec<Attachment> = view.attachments().cloned().collect();
+    let abouts = SessionAbouts::of(leases.store(), attached.iter()).await;
+    holding(&view, &abouts).filter(|_| !is_held_by(&view, leases.holder()))
 }
 
 /// What comes of `work`, which waits for `keys`. If that takes a while, it is told whom it waits for, and then who has come in between.
@@ -36,13 +45,7 @@ pub(super) async fn told<T>(
     patience: WaitLimit,
     work: impl Future<Output = T>,
 ) -> T {
-    // A store that fails is told of by whoever waits for it. Of several keys, this process may have some already.
-    let look = async |key: &Key| {
-        let view = view(leases, key).await.ok()?;
-        let abouts = SessionAbouts::of(leases.store(), view.attachments()).await;
-        holding(&view, &abouts).filter(|_| !is_held_by(&view, leases.holder()))
-    };
-    told_by(look, keys, patience, work).await
+    told_by(async |key: &Key| current_holder(leases, key).await, keys, patience, work).await
 }
 
 /// As [`told`], where `look` finds out who holds a key; none where nobody does by itself, or where that is not known.

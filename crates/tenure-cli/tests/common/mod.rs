@@ -27,6 +27,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Once, atomic::AtomicBool};
 use tempfile::TempDir;
+use tenure::sqlite::{SqliteConfig, SqliteStore};
+use tenure::store::{Expect, Nonce, Outcome, Record, Tenure, Write};
+use tenure::{Clock, Fence, Key, Metadata, Store};
 
 pub use process::{Process, Ran, children_of, first_words, full_pipe, is_alive, shell_status};
 pub use waiting::{LONG, now_ms, takes_at_most, wait_for, wait_until};
@@ -173,6 +176,16 @@ impl Bench {
         for side in ["", "-wal", "-shm", "-lock"] {
             std::fs::rename(self.path(&format!("{from}{side}")), self.path(&format!("{to}{side}"))).unwrap();
         }
+    }
+
+    /// Writes a record where nobody holds one, as another version of tenure may have left it.
+    pub fn plant(&self, key: &str, tenure: Option<Tenure>, metadata: Metadata) {
+        let store = SqliteStore::open(SqliteConfig::new(self.store())).unwrap();
+        let stamp = tenure::clock::system().now().wall;
+        let record = Record { fence: Fence(stamp.0), nonce: Nonce(7), stamp, tenure, metadata };
+        let write = Write { key: Key::new(key).unwrap(), expect: Expect::Vacant, record };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        assert!(matches!(runtime.block_on(store.write(write)).unwrap(), Outcome::Won { .. }));
     }
 
     /// Runs SQL on the store's file.

@@ -24,6 +24,7 @@ type Fields = BTreeMap<String, Any>;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Failed {
+    /// Why it failed.
     pub error: Reason,
 }
 

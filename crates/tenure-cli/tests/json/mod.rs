@@ -2,7 +2,7 @@
 //!
 //! Plan: each verb's document is read strictly: no field that is not documented, none that is missing, all of the right kind; dates are RFC 3339. The
 //! page and the schemas are made of the same types, and are up to date: `TENURE_UPDATE_DOCS=1 cargo test -p tenure-cli --test cli json::` makes them anew.
-//! No verb with `--json` is forgotten.
+//! No verb with `--json` is forgotten, and no field is without a description, which is the comment of the field in `documents`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 #![allow(dead_code, unreachable_pub, reason = "the documents' fields are read by their names")]
 
@@ -242,6 +242,26 @@ fn no_verb_that_prints_json_is_forgotten() {
 }
 
 #[test]
+fn each_field_is_described() {
+    let mut bare = Vec::new();
+    let mut count = 0;
+    for (verb, schema) in all() {
+        let value = schema.to_value();
+        let inner = value["$defs"].as_object().into_iter().flatten();
+        for (name, kind) in inner.map(|(name, kind)| (name.as_str(), kind)).chain([("", &value)]) {
+            for (field, is) in kind["properties"].as_object().into_iter().flatten() {
+                count += 1;
+                if is["description"].as_str().is_none_or(|about| about.trim().is_empty()) {
+                    bare.push(format!("{verb} {name} {field}"));
+                }
+            }
+        }
+    }
+    assert!(count > 250, "{count}");
+    assert!(bare.is_empty(), "give these a comment in tests/json/documents:\n{}", bare.join("\n"));
+}
+
+#[test]
 fn the_page_and_the_schemas_are_up_to_date() {
     let docs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs");
     let mut files = BTreeMap::from([(docs.join("json.md"), page())]);
@@ -307,7 +327,8 @@ fn fields(schema: &Value) -> String {
     }
     let mut text = "| field | is | |\n|---|---|---|\n".to_owned();
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
-        let about = field["description"].as_str().unwrap_or_default();
+        // A row of a table is one line.
+        let about = field["description"].as_str().unwrap_or_default().replace('\n', " ");
         text.push_str(&format!("| `{name}` | {} | {about} |\n", kind(field)));
     }
     text

@@ -201,7 +201,7 @@ impl UnitSpec {
     /// Splits what a record carries into this and the users' fields.
     ///
     /// # Errors
-    /// `Foreign` when the record doesn't say what a unit's does: it is left alone.
+    /// `Foreign` when the record doesn't say what a unit's does: it is left alone. [`StoreError::is_newer`] tells whether a newer version's does.
     pub fn parse(mut metadata: Metadata) -> Result<(UnitSpec, Metadata), StoreError> {
         let spec = match metadata.remove(RESERVED) {
             None => UnitSpec::default(),
@@ -250,7 +250,7 @@ fn damaged(wanted: &str, found: &Value) -> StoreError {
 /// Nothing has to be mended there, and nothing removed: what this version writes as a status, all later ones know.
 fn newer(status: &str) -> StoreError {
     let status: String = status.chars().take(60).collect();
-    StoreError::foreign(format!(
+    StoreError::newer(format!(
         "a unit has the status {status:?}, which this program does not know; upgrade it"
     ))
 }
@@ -327,11 +327,16 @@ mod tests {
 
     #[test]
     fn a_status_of_a_newer_version_is_no_damage_that_is_to_be_removed() {
-        let told = |status: Value| {
-            let own = Metadata::from([("status".to_owned(), status)]);
+        let refused = |field: &str, value: Value| {
+            let own = Metadata::from([(field.to_owned(), value)]);
             let record = Metadata::from([(RESERVED.to_owned(), Value::Map(own))]);
-            UnitSpec::parse(record).unwrap_err().to_string()
+            UnitSpec::parse(record).unwrap_err()
         };
+        let told = |status: Value| refused("status", status).to_string();
+        assert!(refused("status", Value::from("asleep")).is_newer());
+        // What a record says does not make it one.
+        let field = refused("needs", Value::from("upgrade it"));
+        assert!(!field.is_newer() && field.to_string().contains("upgrade it"), "{field}");
         let newer = told(Value::from("asleep"));
         assert!(newer.contains("\"asleep\"") && newer.contains("upgrade it"), "{newer}");
         assert!(!newer.contains("rm --damaged"), "{newer}");

@@ -61,6 +61,7 @@ pub struct StoreError {
     kind: ErrorKind,
     text: Arc<str>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+    is_newer: bool,
 }
 
 impl StoreError {
@@ -72,7 +73,7 @@ impl StoreError {
             Cow::Borrowed(_) => text,
             Cow::Owned(escaped) => escaped.into(),
         };
-        StoreError { kind, text, source: None }
+        StoreError { kind, text, source: None, is_newer: false }
     }
 
     /// The same with the error that it came from, for those who look at [`source`](std::error::Error::source). The text says it already.
@@ -97,6 +98,11 @@ impl StoreError {
         Self::new(ErrorKind::Foreign, text)
     }
 
+    /// The record was written by a newer version, which can read it: nothing of it is to be mended, or removed.
+    pub fn newer(text: impl Into<Arc<str>>) -> Self {
+        StoreError { is_newer: true, ..Self::foreign(text) }
+    }
+
     /// The store can't do this.
     pub fn unsupported(text: impl Into<Arc<str>>) -> Self {
         Self::new(ErrorKind::Unsupported, text)
@@ -111,7 +117,8 @@ impl StoreError {
     #[must_use]
     pub fn about(&self, what: impl fmt::Display) -> Self {
         let text = format!("{what}: {}", self.text);
-        StoreError { source: self.source.clone(), ..StoreError::new(self.kind, text) }
+        let (source, is_newer) = (self.source.clone(), self.is_newer);
+        StoreError { source, is_newer, ..StoreError::new(self.kind, text) }
     }
 
     /// The same, where it asks the caller for something else.
@@ -124,6 +131,12 @@ impl StoreError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+
+    /// Whether a newer version has written the record. Only whoever has read the record knows: what is sent as text does not tell it.
+    #[must_use]
+    pub fn is_newer(&self) -> bool {
+        self.is_newer
     }
 
     /// Whether repeating the call can help.
@@ -240,6 +253,14 @@ mod tests {
         // Nothing is escaped twice.
         assert_eq!(StoreError::unavailable(told), error);
         assert_eq!(error.about("a\tb").to_string(), format!("store unavailable: a\\tb: {told}"));
+    }
+
+    #[test]
+    fn what_a_newer_version_has_written_is_known_as_such_whatever_is_said_of_it() {
+        let newer = StoreError::newer("version 9").about("the row of k");
+        assert_eq!((newer.kind(), newer.is_newer()), (ErrorKind::Foreign, true));
+        assert!(newer.because(std::io::Error::other("read")).is_newer());
+        assert!(!StoreError::foreign("it is of a newer version; upgrade it").is_newer());
     }
 
     #[test]

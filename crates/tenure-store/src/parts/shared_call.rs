@@ -72,7 +72,8 @@ impl<T: Clone + Send + Sync + 'static> SharedCall<T> {
         let (teller, answer) = watch::channel(None);
         let Ok(runtime) = Handle::try_current() else { return (answer, true) };
         let mut last = self.lock();
-        let is_good = |last: &&CallUnderWay<T>| last.runtime == runtime.id() && last.answer.has_changed().is_ok();
+        let is_good =
+            |last: &&CallUnderWay<T>| last.runtime == runtime.id() && last.answer.has_changed().is_ok();
         if let Some(last) = last.as_ref().filter(is_good) {
             return (last.answer.clone(), false);
         }
@@ -178,7 +179,8 @@ mod tests {
     #[test]
     fn l4_a_call_on_a_runtime_that_stands_still_holds_up_no_other() {
         let (shared, counted) = (SharedCall::default(), Counted::default());
-        let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        let runtime =
+            || tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         let (still, goes_on) = (runtime().unwrap(), runtime().unwrap());
         let join = || shared.join(|| counted.begin());
         assert!(still.block_on(async { timeout(SECOND / 2, join()).await }).is_err());

@@ -93,14 +93,9 @@ mod tests {
         let runtime = || tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
         let (still, goes_on, lock) = (runtime(), runtime(), Arc::<TurnLock>::default());
         let first = goes_on.block_on(lock.take());
-        let waiting = still.block_on(async {
-            let waiting = tokio::spawn({
-                let lock = Arc::clone(&lock);
-                async move { drop(lock.take().await) }
-            });
-            tokio::task::yield_now().await;
-            waiting
-        });
+        let waits = Arc::clone(&lock);
+        let waiting = still.spawn(async move { drop(waits.take().await) });
+        still.block_on(tokio::task::yield_now());
         waiting.abort();
         drop(first);
         let turn = goes_on.block_on(async { timeout(60 * SECOND, lock.take()).await });

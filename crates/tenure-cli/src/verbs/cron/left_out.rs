@@ -17,8 +17,9 @@ impl LeftOut<'_> {
         LeftOut { key, count: 0, untold: None }
     }
 
-    pub(super) fn add(&mut self, tick: Wall) {
-        let told = self.added(tick);
+    /// `by`: who runs the earlier one, in words that begin with a blank; nothing if that is not known.
+    pub(super) fn add(&mut self, tick: Wall, by: &str) {
+        let told = self.added(tick, by);
         self.tell(told);
     }
 
@@ -33,14 +34,15 @@ impl LeftOut<'_> {
     }
 
     /// What is to be told of it now, if anything.
-    fn added(&mut self, tick: Wall) -> Option<String> {
+    fn added(&mut self, tick: Wall, by: &str) -> Option<String> {
+        let by = if by.is_empty() { String::new() } else { format!(": it is held{by}") };
         self.count += 1;
         self.untold = (!self.count.is_power_of_two()).then_some(tick);
         match (self.untold, self.count) {
             (Some(_), _) => None,
-            (None, 1) => Some(format!("the tick {tick} is left out, as an earlier one still runs")),
+            (None, 1) => Some(format!("the tick {tick} is left out, as an earlier one still runs{by}")),
             (None, count) => Some(format!(
-                "{count} ticks are left out by now, the last of {tick}, as an earlier one still runs"
+                "{count} ticks are left out by now, the last of {tick}, as an earlier one still runs{by}"
             )),
         }
     }
@@ -61,9 +63,11 @@ mod tests {
     fn a_run_of_a_day_costs_a_standby_a_dozen_lines_and_none_is_left_uncounted() {
         let mut left_out = LeftOut::of("k");
         let tick = |minute: u64| Wall(minute * 60_000);
-        let told: Vec<String> = (0..1440).filter_map(|minute| left_out.added(tick(minute))).collect();
+        let told: Vec<String> =
+            (0..1440).filter_map(|minute| left_out.added(tick(minute), " by w")).collect();
         assert_eq!(told.len(), 11, "{told:?}");
         assert!(told[0].starts_with("the tick 1970-01-01T00:00:00"), "{told:?}");
+        assert!(told.iter().all(|text| text.ends_with(" still runs: it is held by w")), "{told:?}");
         assert!(
             told[10].starts_with("1024 ticks are left out by now, the last of 1970-01-01T17:03"),
             "{told:?}"
@@ -73,7 +77,7 @@ mod tests {
             all.is_some_and(|all| all.starts_with("1440 ticks were left out, the last of 1970-01-01T23:59"))
         );
         assert_eq!(left_out.ended(), None);
-        assert!(left_out.added(tick(2000)).is_some());
+        assert!(left_out.added(tick(2000), "").is_some_and(|text| text.ends_with("still runs")));
         assert_eq!(left_out.ended(), None, "all was told");
     }
 }

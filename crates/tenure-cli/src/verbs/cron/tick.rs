@@ -10,7 +10,7 @@ use crate::text::brief;
 use std::time::Duration;
 use tenure::once::{OnceError, OncePer, TickGuard, Ticked};
 use tenure::store::{Changes, reserved};
-use tenure::{AcquireError, Leases, Store as _, Wall};
+use tenure::{AcquireError, Leases, Occupant, Store as _, Wall};
 
 /// What is less late is run in any case.
 const LATE: Duration = Duration::from_secs(60);
@@ -29,8 +29,8 @@ pub(super) enum TickStart {
     Here(Box<TickGuard>),
     /// It ran, runs elsewhere, or is left out.
     NotHere,
-    /// It is left out, as an earlier one still runs.
-    Busy,
+    /// It is left out, as an earlier one still runs, there if that is known.
+    Busy(Option<Occupant>),
     /// The clock was set back, and it lies ahead again.
     NotYet,
 }
@@ -67,11 +67,11 @@ pub(super) async fn begun(
         signals.unless(tokio::time::sleep(early)).await?;
         match signals.unless(once.begin()).await? {
             Ok(Ticked::Here(guard)) => return Ok(TickStart::Here(Box::new(guard))),
-            Ok(Ticked::Busy(_)) => {
+            Ok(Ticked::Busy(by)) => {
                 let patience = patience(tick, now(), plan);
                 // Who has just come may have met the host that begins this very tick. The next look tells.
                 if patience.is_zero() && busy.is_some() {
-                    return Ok(TickStart::Busy);
+                    return Ok(TickStart::Busy(by));
                 }
                 // The host of the earlier one may die.
                 let freed = busy.get_or_insert_with(|| KeyNews::of(leases, key));
@@ -235,6 +235,9 @@ mod tests {
         let (outage, mut signals) = (Outage::new(false), Signals::listen().unwrap());
         let begun = async {
             let start = begun(tick, &here, &plan, &outage, &mut signals).await.unwrap();
+            if let TickStart::Busy(by) = &start {
+                assert_eq!(by.as_ref().map(|by| &by.holder), Some(there.holder()), "it is told who is busy");
+            }
             (start.is_here(), now().since(tick))
         };
         tokio::join!(begun, cut_off).0

@@ -96,12 +96,21 @@ impl Findings {
 
     /// What can't be read, each with its name and what is wrong.
     pub(super) fn damaged(&mut self, damaged: &[String]) {
+        self.records(Grade::Fail, "damaged", damaged);
+    }
+
+    /// What only a newer version can read, each with its name: nobody is at work with it here.
+    pub(super) fn newer(&mut self, newer: &[String]) {
+        self.records(Grade::Warn, "newer", newer);
+    }
+
+    fn records(&mut self, grade: Grade, what: &'static str, texts: &[String]) {
         const SHOWN: usize = 20;
-        for text in damaged.iter().take(SHOWN) {
-            self.add(Grade::Fail, "damaged", text);
+        for text in texts.iter().take(SHOWN) {
+            self.add(grade, what, text);
         }
-        if damaged.len() > SHOWN {
-            self.add(Grade::Fail, "damaged", format!("and {} more", count(damaged.len() - SHOWN, "record")));
+        if texts.len() > SHOWN {
+            self.add(grade, what, format!("and {} more", count(texts.len() - SHOWN, "record")));
         }
     }
 

@@ -3,6 +3,7 @@
 use super::findings::{Findings, Grade};
 use super::partition::NamespaceLoad;
 use crate::exit::Failure;
+use crate::output::problem::RecordProblem;
 use crate::output::view::{Sessions, State, View};
 use crate::stores::Url;
 use crate::stores::pages::Pages;
@@ -21,7 +22,7 @@ pub(super) async fn check(url: &Url, leases: &Leases, findings: &mut Findings) -
     let store = leases.store();
     let (mut pages, mut sessions) = (Pages::default(), Sessions::default());
     let (mut newest, mut fleets, mut health) = (None, Fleets::new(), Vec::new());
-    let (mut states, mut sections, mut ranges, mut damaged) = ([0; 5], 0, 0, Vec::new());
+    let (mut states, mut sections, mut ranges, mut unread) = ([0; 5], 0, 0, UnreadRecords::default());
     let mut load = url.shards().map(NamespaceLoad::new);
     loop {
         let page = match pages.next(store, "").await {
@@ -56,11 +57,18 @@ pub(super) async fn check(url: &Url, leases: &Leases, findings: &mut Findings) -
                 }
                 Ok(_) => None,
             };
-            let state = if problem.is_some() { State::Damaged } else { view.state };
+            let state = match (&problem, &view.stored) {
+                (Some(problem), _) if !problem.is_newer() => State::Damaged,
+                // It may be anything for the version that knows it.
+                (Some(_), Err(_)) => State::Unknown,
+                _ => view.state,
+            };
             if let Some(n) = states.get_mut(state as usize) {
                 *n += 1;
             }
-            damaged.extend(problem.map(|problem| format!("{}: {problem}", view.key)));
+            if let Some(problem) = &problem {
+                unread.add(&view.key, problem);
+            }
         }
     }
     health.extend(fleets.end().as_ref().map(fleet::health));
@@ -72,6 +80,9 @@ pub(super) async fn check(url: &Url, leases: &Leases, findings: &mut Findings) -
             "clocks",
             format!("a record was written by a clock that is {by} ahead of this one"),
         );
+    }
+    for (key, problem) in health.iter().flat_map(|health| &health.unreadable) {
+        unread.add(key, problem);
     }
     add_fleets(health, findings);
     let [held, vacant, expired, bad, unknown] = states;
@@ -88,11 +99,27 @@ pub(super) async fn check(url: &Url, leases: &Leases, findings: &mut Findings) -
     if let Some(load) = load {
         load.tell(findings);
     }
-    findings.damaged(&damaged);
+    findings.newer(&unread.newer);
+    findings.damaged(&unread.damaged);
     Ok(())
 }
 
-/// Whether what is wrong with it is told with its fleet.
+/// What this version does not read, each with its key and why.
+#[derive(Default)]
+struct UnreadRecords {
+    /// By a newer version, as it seems.
+    newer: Vec<String>,
+    damaged: Vec<String>,
+}
+
+impl UnreadRecords {
+    fn add(&mut self, key: &Key, problem: &RecordProblem) {
+        let unread = if problem.is_newer() { &mut self.newer } else { &mut self.damaged };
+        unread.push(format!("{key}: {problem}"));
+    }
+}
+
+/// Whether what is wrong with it is known by its fleet.
 fn is_told(key: &Key) -> bool {
     matches!(FleetKey::of(key), Some((_, FleetKey::Unit(_))))
 }
@@ -101,8 +128,5 @@ fn add_fleets(all: Vec<Health>, findings: &mut Findings) {
     for health in all {
         let grade = if health.problems.is_empty() { Grade::Ok } else { Grade::Warn };
         findings.add(grade, "fleet", [vec![health.counts], health.problems].concat().join("; "));
-        for (key, problem) in health.unreadable {
-            findings.add(Grade::Fail, "damaged", format!("{key}: {problem}"));
-        }
     }
 }

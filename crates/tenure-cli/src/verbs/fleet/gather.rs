@@ -72,7 +72,7 @@ impl FleetGathering {
             }
             Ok((spec, fields)) => Stated { spec, fields },
             Err(error) => {
-                self.snapshot.unreadable.push((key.clone(), error.to_string()));
+                self.snapshot.unreadable.push((key.clone(), (&error).into()));
                 return self.snapshot.damaged.push((key.clone(), error.to_string()));
             }
         };

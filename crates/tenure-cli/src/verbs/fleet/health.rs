@@ -1,6 +1,7 @@
 //! What `doctor` has to say about a fleet.
 
 use super::snapshot::{Snapshot, UnitStage};
+use crate::output::problem::RecordProblem;
 use crate::text::count;
 use tenure::Key;
 
@@ -12,7 +13,7 @@ pub(crate) struct Health {
     /// What does not go as it should, and does not mend itself.
     pub(crate) problems: Vec<String>,
     /// Units whose records are whole, but say nothing that makes sense of a unit.
-    pub(crate) unreadable: Vec<(Key, String)>,
+    pub(crate) unreadable: Vec<(Key, RecordProblem)>,
 }
 
 pub(crate) fn health(snapshot: &Snapshot) -> Health {

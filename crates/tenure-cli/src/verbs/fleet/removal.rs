@@ -58,10 +58,14 @@ pub(super) async fn rm(url: &Url, typed: &args::FleetRmArgs) -> Result<u8, Failu
 
 /// That those units which can't be read stay, and how each goes.
 fn left_alone(fleet: &Fleet, damaged: &[(&String, StoreError)]) -> Result<String, Failure> {
-    let keys = damaged.iter().map(|(unit, _)| fleet.key(unit)).collect::<Result<Vec<_>, _>>()?;
+    // What a newer version has written goes by that version.
+    let damaged_here = damaged.iter().filter(|(_, error)| !error.is_newer());
+    let keys = damaged_here.map(|(unit, _)| fleet.key(unit)).collect::<Result<Vec<_>, _>>()?;
     let commands = keys.iter().map(|key| format!("`tenure rm --damaged {}`", escaped(key.as_str())));
     let (n, commands) = (count(damaged.len(), "unit"), commands.collect::<Vec<_>>().join(", "));
-    Ok(format!("{n} left as found; what is damaged is removed by {commands}"))
+    let remedy =
+        if keys.is_empty() { String::new() } else { format!("; what is damaged is removed by {commands}") };
+    Ok(format!("{n} left as found{remedy}"))
 }
 
 /// What became of units that were to go.

@@ -4,6 +4,7 @@ mod plan;
 pub(super) mod planning;
 
 use crate::output::json::fields;
+use crate::output::problem::RecordProblem;
 use planning::BoardView;
 use serde_json::{Value as Json, json};
 use std::collections::BTreeSet;
@@ -30,7 +31,7 @@ pub(crate) struct Snapshot {
     /// Records that can't be read, with the reason.
     pub(crate) damaged: Vec<(Key, String)>,
     /// Those of them that are records, but none of a unit.
-    pub(crate) unreadable: Vec<(Key, String)>,
+    pub(crate) unreadable: Vec<(Key, RecordProblem)>,
     /// Who has units by their records; nobody is the first one.
     pub(super) owners: Vec<UnitOwner>,
     /// How many records there are, of any kind.

@@ -101,8 +101,13 @@ fn see_jobs(page: &[Listed], unfinished: &mut BTreeSet<String>) {
     for listed in page {
         let Some((job, _)) = JobName::of_key(&listed.key) else { continue };
         let is_settled = listed.stored.as_ref().is_ok_and(|stored| {
-            let unit = Unit::of(&stored.record.metadata);
-            stored.record.tenure.is_none() && unit.is_none_or(|unit| unit.status != Status::Pending)
+            let metadata = &stored.record.metadata;
+            let is_done = match Unit::of(metadata) {
+                Some(unit) => unit.status != Status::Pending,
+                // What a newer version makes of it is not known here: it may be about to be run.
+                None => Unit::problem(&listed.key, metadata).is_none_or(|problem| !problem.is_newer()),
+            };
+            stored.record.tenure.is_none() && is_done
         });
         if !is_settled && !unfinished.contains(job) {
             unfinished.insert(job.to_owned());

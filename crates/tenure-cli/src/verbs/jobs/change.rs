@@ -1,10 +1,11 @@
 //! `work retry` and `work rm`.
 
-use super::survey::{JobWorker, of_job, records, worker};
+use super::survey::{JobWorker, of_job, worker};
 use crate::args::jobs::{WorkRetryArgs, WorkRmArgs};
 use crate::exit::{self, Failure};
 use crate::keys::JobName;
 use crate::output;
+use crate::stores::pages::Pages;
 use crate::stores::side_by_side::count_side_by_side;
 use crate::stores::{Url, patiently, remove_patiently};
 use crate::text::{count, escaped};
@@ -18,8 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
-use tenure::store::{Listed, Outcome, StoreExt, Write};
-use tenure::{Key, Leases};
+use tenure::store::{Listed, Outcome, StoreExt, Version, Write};
+use tenure::{AnyStore, Fence, Key, Leases, StoreError};
 use tenure_core::Nonces;
 
 pub(super) async fn retry(url: &Url, typed: &WorkRetryArgs) -> Result<u8, Failure> {
@@ -28,35 +29,16 @@ pub(super) async fn retry(url: &Url, typed: &WorkRetryArgs) -> Result<u8, Failur
     let unit = |unit: &OsString| Ok((named(&prefix, unit.as_bytes())?.key, text_of(unit.as_bytes())));
     let mut wanted = typed.units.iter().map(unit).collect::<Result<BTreeMap<Key, String>, Failure>>()?;
     let leases = open(url).await?;
-    let all = records(leases.store(), &name).await?;
-    if all.is_empty() {
-        return Err(super::absent(&name));
-    }
-    let there: BTreeSet<&Key> = all.iter().map(|listed| &listed.key).collect();
-    let missing: Vec<Key> = wanted.keys().filter(|key| !there.contains(key)).cloned().collect();
-    for key in missing {
-        let Some(unit) = wanted.remove(&key) else { continue };
-        // It may be typed as it was shown.
-        let Some(meant) = shown_so(&all, &unit) else {
-            return Err(Failure::new(
-                exit::ABSENT,
-                format!("the job \"{}\" has no unit \"{}\"", name.shown(), escaped(&unit)),
-            ));
-        };
-        wanted.insert(meant, unit);
-    }
-    let mut nonces = Nonces::new(instance(&leases));
-    let chosen = all.iter().filter(|listed| wanted.is_empty() || wanted.contains_key(&listed.key));
-    let writes: Vec<Write> = chosen.filter_map(|listed| reset(&leases, &mut nonces, listed)).collect();
-    if writes.is_empty() {
+    let store = leases.store();
+    meant(store, &name, &mut wanted).await?;
+    let (failed, n) = reopen(&leases, &prefix, &wanted).await?;
+    if failed == 0 {
         let which = if wanted.is_empty() { "no unit" } else { "none of these units" };
         return Err(Failure::new(
             exit::ABSENT,
             format!("{which} of the job \"{}\" has failed", name.shown()),
         ));
     }
-    let outcomes = patiently(async || leases.store().write_all(writes.clone()).await).await?;
-    let n = outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Won { .. })).count();
     if typed.json {
         output::json(&json!({"job": name.as_str(), "retried": n}))?;
     } else {
@@ -65,15 +47,77 @@ pub(super) async fn retry(url: &Url, typed: &WorkRetryArgs) -> Result<u8, Failur
     Ok(exit::OK)
 }
 
-/// The one unit that is shown as this text, if it is one.
-fn shown_so(all: &[Listed], text: &str) -> Option<Key> {
-    let is_meant = |listed: &&Listed| {
-        let unit = listed.stored.as_ref().ok().map(|stored| Unit::name(&listed.key, &stored.record.metadata));
-        unit.flatten().is_some_and(|unit| escaped(&text_of(&unit)) == text)
+/// Opens again what has failed of these units, or of all if there are none: how many had failed, and how many are open again. What was done
+/// before something fails is told with that.
+async fn reopen(
+    leases: &Leases,
+    prefix: &str,
+    wanted: &BTreeMap<Key, String>,
+) -> Result<(usize, usize), Failure> {
+    let (store, mut nonces, mut pages) = (leases.store(), Nonces::new(instance(leases)), Pages::default());
+    let (mut failed, mut n) = (0, 0);
+    let all = async {
+        while let Some(page) = patiently(async || pages.next(store, prefix).await).await? {
+            let chosen = page.iter().filter(|listed| wanted.is_empty() || wanted.contains_key(&listed.key));
+            let writes: Vec<Write> = chosen.filter_map(|listed| reset(leases, &mut nonces, listed)).collect();
+            let outcomes = patiently(async || store.write_all(writes.clone()).await).await?;
+            failed += writes.len();
+            n += outcomes.iter().filter(|outcome| matches!(outcome, Outcome::Won { .. })).count();
+        }
+        Ok::<(), StoreError>(())
     };
-    let mut meant = all.iter().filter(is_meant);
-    let first = meant.next()?;
-    meant.next().is_none().then(|| first.key.clone())
+    match all.await.map_err(Failure::from) {
+        Ok(()) => Ok((failed, n)),
+        Err(failure) if n == 0 => Err(failure),
+        Err(failure) => {
+            let text = format!("{}; before that: {} to be tried again", failure.text, count(n, "unit"));
+            Err(Failure { text, ..failure })
+        }
+    }
+}
+
+/// Finds the units of these names. One may be typed as it was shown, if no other is shown so. Fails where a job or a unit is not there.
+async fn meant(store: &AnyStore, name: &JobName, wanted: &mut BTreeMap<Key, String>) -> Result<(), Failure> {
+    let typed: BTreeSet<String> = wanted.values().cloned().collect();
+    // By what they are shown as; none where several are shown so.
+    let (mut shown, mut there) = (BTreeMap::<String, Option<Key>>::new(), BTreeSet::new());
+    let (mut pages, mut is_there) = (Pages::default(), false);
+    while let Some(page) = pages.next(store, &name.prefix()).await? {
+        is_there |= !page.is_empty();
+        if wanted.is_empty() {
+            break;
+        }
+        for listed in page {
+            if let Some(text) = shown_as(&listed).filter(|text| typed.contains(text)) {
+                let key = listed.key.clone();
+                shown.entry(text).and_modify(|other| *other = None).or_insert(Some(key));
+            }
+            if wanted.contains_key(&listed.key) {
+                there.insert(listed.key);
+            }
+        }
+    }
+    if !is_there {
+        return Err(super::absent(name));
+    }
+    let missing: Vec<Key> = wanted.keys().filter(|key| !there.contains(*key)).cloned().collect();
+    for key in missing {
+        let Some(unit) = wanted.remove(&key) else { continue };
+        let Some(meant) = shown.get(&unit).cloned().flatten() else {
+            return Err(Failure::new(
+                exit::ABSENT,
+                format!("the job \"{}\" has no unit \"{}\"", name.shown(), escaped(&unit)),
+            ));
+        };
+        wanted.insert(meant, unit);
+    }
+    Ok(())
+}
+
+/// What a unit is shown as, if its record can be read.
+fn shown_as(listed: &Listed) -> Option<String> {
+    let metadata = &listed.stored.as_ref().ok()?.record.metadata;
+    Unit::name(&listed.key, metadata).map(|unit| escaped(&text_of(&unit)))
 }
 
 pub(super) async fn rm(url: &Url, typed: &WorkRmArgs) -> Result<u8, Failure> {
@@ -93,15 +137,15 @@ pub(super) async fn rm(url: &Url, typed: &WorkRmArgs) -> Result<u8, Failure> {
             count(units, "unit")
         ),
     )?;
-    let all = records(leases.store(), &name).await?;
-    await_fences(&leases, &all).await?;
+    let (all, there) = versions(&leases, &name).await?;
+    let highest = all.iter().map(|unit| unit.fence).max();
+    await_fences(&leases, highest).await?;
     // All that may have taken long. Whoever has come meanwhile was given units of which none may vanish; what a later one makes is not
     // among these.
     if let Some(process) = living(&leases, |session| job_of(session) == Some(name.as_str())).await? {
         return Err(worked_on(&name, &named_process(&process)));
     }
-    let there = all.len();
-    let removed = count_side_by_side(all, |listed| remove(leases.clone(), listed)).await?;
+    let removed = count_side_by_side(all, |unit| remove(leases.clone(), unit)).await?;
     let left = there - removed;
     if typed.json {
         output::json(&json!({"job": name.as_str(), "removed": removed, "left": left}))?;
@@ -120,14 +164,36 @@ pub(super) async fn rm(url: &Url, typed: &WorkRmArgs) -> Result<u8, Failure> {
     Ok(exit::OK)
 }
 
-/// Removes a unit. One that somebody has taken meanwhile stays, and so does one that can't be read.
-async fn remove(leases: Leases, listed: Listed) -> Result<bool, Failure> {
-    match &listed.stored {
-        Ok(stored) if stored.record.tenure.is_none() || is_dead(&leases, &listed).await? => {
-            Ok(remove_patiently(leases.store(), &listed.key, stored.version).await?)
-        }
-        _ => Ok(false),
+/// What has to be known of a unit's record to remove it as it was seen. No more is kept of each, as there may be a million.
+struct UnitVersion {
+    key: Key,
+    version: Version,
+    fence: Fence,
+    is_held: bool,
+}
+
+/// Those of all units whose records can be read, and how many records there are.
+async fn versions(leases: &Leases, name: &JobName) -> Result<(Vec<UnitVersion>, usize), Failure> {
+    let (mut pages, mut all, mut there) = (Pages::default(), Vec::new(), 0);
+    while let Some(page) = pages.next(leases.store(), &name.prefix()).await? {
+        there += page.len();
+        let sound = page.into_iter().filter_map(|listed| Some((listed.key, listed.stored.ok()?)));
+        all.extend(sound.map(|(key, stored)| UnitVersion {
+            key,
+            version: stored.version,
+            fence: stored.record.fence,
+            is_held: stored.record.tenure.is_some(),
+        }));
     }
+    Ok((all, there))
+}
+
+/// Removes a unit. One that somebody has taken meanwhile stays.
+async fn remove(leases: Leases, unit: UnitVersion) -> Result<bool, Failure> {
+    if unit.is_held && !is_dead(&leases, &unit.key).await? {
+        return Ok(false);
+    }
+    Ok(remove_patiently(leases.store(), &unit.key, unit.version).await?)
 }
 
 fn worked_on(name: &JobName, who: &str) -> Failure {
@@ -148,15 +214,14 @@ fn named_process(process: &LivingProcess) -> String {
 
 /// Whether its holder is dead. By wall clocks that alone would not be known, but none of the job's processes was found to live; and a record
 /// that somebody has taken since is another version.
-async fn is_dead(leases: &Leases, listed: &Listed) -> Result<bool, Failure> {
-    let view = crate::verbs::look::view(leases, &listed.key).await?;
+async fn is_dead(leases: &Leases, key: &Key) -> Result<bool, Failure> {
+    let view = crate::verbs::look::view(leases, key).await?;
     Ok(view.state == crate::output::view::State::Expired)
 }
 
 /// A key whose record goes begins at the wall clock again, which must be beyond the fence that it had.
-async fn await_fences(leases: &Leases, all: &[Listed]) -> Result<(), Failure> {
+async fn await_fences(leases: &Leases, highest: Option<Fence>) -> Result<(), Failure> {
     const LONGEST: Duration = Duration::from_secs(5);
-    let highest = all.iter().filter_map(|listed| Some(listed.stored.as_ref().ok()?.record.fence)).max();
     let ahead = || {
         let now = leases.clock().now().wall.0;
         highest.map_or(Duration::ZERO, |fence| Duration::from_millis((fence.0 + 1).saturating_sub(now)))
@@ -169,4 +234,40 @@ async fn await_fences(leases: &Leases, all: &[Listed]) -> Result<(), Failure> {
     }
     tokio::time::sleep(ahead()).await;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: where a store fails half-way, it is told how many units were opened again before that; where nothing was, only the failure.
+    use super::*;
+    use crate::stores::pages::PAGE;
+    use crate::work::job::writes::vacant;
+    use tenure::store::Expect;
+    use tenure_store::{Fault, FaultyStore};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_retry_that_fails_half_way_tells_what_it_has_done() {
+        let store = FaultyStore::new(tenure::memory());
+        let leases = Leases::new(store.clone()).unwrap();
+        let mut nonces = Nonces::new(instance(&leases));
+        let failed = Unit::give_up(Unit::fresh(), "why", "h", 7);
+        let write = |n: usize| {
+            let record = vacant(&leases, &mut nonces, Fence::default(), failed.clone());
+            let key = Key::new(format!("work/j/{n:04}")).unwrap();
+            Write { key, expect: Expect::Absent, record }
+        };
+        let writes: Vec<Write> = (0..=PAGE).map(write).collect();
+        leases.store().write_all(writes).await.unwrap();
+        let retry = async |answered: usize| {
+            store.inject([vec![Fault::None; answered], vec![Fault::Refuse; 6]].concat());
+            reopen(&leases, "work/j/", &BTreeMap::new()).await
+        };
+        let failure = retry(0).await.unwrap_err();
+        assert!(!failure.text.contains("before that"), "{failure}");
+        // A page is read, and written.
+        let failure = retry(2).await.unwrap_err();
+        assert_eq!(failure.code, exit::UNAVAILABLE);
+        assert!(failure.text.ends_with("; before that: 1000 units to be tried again"), "{failure}");
+        assert_eq!(reopen(&leases, "work/j/", &BTreeMap::new()).await.unwrap(), (1, 1));
+    }
 }

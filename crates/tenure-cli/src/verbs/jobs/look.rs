@@ -8,6 +8,7 @@ use crate::output;
 use crate::stores::Url;
 use crate::text::{brief, count, date, escaped, per_time, table};
 use crate::verbs::open_to_look;
+use crate::work::job::damaged::DamagedUnit;
 use crate::work::job::failed::Failed;
 use crate::work::units::{hex_of, text_of};
 use serde_json::json;
@@ -70,6 +71,10 @@ pub(super) async fn status(url: &Url, typed: &WorkStatusArgs) -> Result<u8, Fail
                 "failed_units".into(),
                 job.failed.iter().take(typed.most).map(Failed::json).collect(),
             );
+            document.insert(
+                "damaged_units".into(),
+                job.damaged.iter().take(typed.most).map(DamagedUnit::json).collect(),
+            );
         }
         output::json(&document)?;
     } else {
@@ -86,7 +91,7 @@ fn counts(name: &str, job: &JobSurvey, now: Wall) -> serde_json::Value {
         "failed": job.failed.len(),
         "running": job.running.len(),
         "waiting": job.waiting,
-        "damaged": job.damaged,
+        "damaged": job.damaged.len(),
         "workers": job.workers.len(),
         "rate_per_second": job.rate(now),
         "left_seconds": job.left(now).map(|left| left.as_secs_f64()),
@@ -119,11 +124,13 @@ pub(super) fn page(name: &JobName, job: &JobSurvey, most: usize, now: Wall) -> S
     // Rounded down: all of it is done where it says so.
     let percent = (job.done * 100).checked_div(job.units()).unwrap_or(0);
     let mut parts = vec![format!("{} done ({percent}%)", job.done)];
+    let (newer, damaged): (Vec<_>, Vec<_>) = job.damaged.iter().partition(|unit| unit.is_newer());
     for (n, what) in [
         (job.failed.len(), "failed"),
         (job.running.len(), "running"),
         (job.waiting, "waiting"),
-        (job.damaged, "with a damaged record"),
+        (damaged.len(), "with a damaged record"),
+        (newer.len(), "that this version can't read"),
     ] {
         if n > 0 {
             parts.push(format!("{n} {what}"));
@@ -168,6 +175,17 @@ pub(super) fn page(name: &JobName, job: &JobSurvey, most: usize, now: Wall) -> S
             text.push_str(&failed.lines(left.map(|left| format!("again in {}", brief(left)))));
         }
         text.push_str(&more(job.retrying.len()));
+    }
+    // What a newer version has written goes by that version.
+    let remedy = "remove such a record: tenure rm --damaged KEY\n";
+    for (units, what, remedy) in [(damaged, "damaged", remedy), (newer, "not read by this version", "")] {
+        if units.is_empty() {
+            continue;
+        }
+        text.push_str(&format!("{what}\n"));
+        units.iter().take(most).for_each(|unit| text.push_str(&unit.line()));
+        text.push_str(&more(units.len()));
+        text.push_str(remedy);
     }
     if !job.failed.is_empty() {
         text.push_str("failed\n");

@@ -4,6 +4,7 @@ use crate::exit::Failure;
 use crate::keys::JobName;
 use crate::output::view::{Sessions, State, View};
 use crate::stores::pages::Pages;
+use crate::work::job::damaged::DamagedUnit;
 use crate::work::job::failed::Failed;
 use crate::work::job::presence::job_of;
 use crate::work::job::unit::{Status, Unit};
@@ -26,7 +27,8 @@ pub(super) struct JobSurvey {
     pub(super) retrying: Vec<RetryingUnit>,
     pub(super) running: Vec<RunningUnit>,
     pub(super) failed: Vec<Failed>,
-    pub(super) damaged: usize,
+    /// Those whose records this version does not read as units'.
+    pub(super) damaged: Vec<DamagedUnit>,
     /// When the first run of those that are known began, and when the last one ended, in Unix milliseconds.
     pub(super) began: Option<u64>,
     pub(super) ended: Option<u64>,
@@ -64,7 +66,7 @@ pub(super) struct JobWorker {
 
 impl JobSurvey {
     pub(super) fn units(&self) -> usize {
-        self.done + self.waiting + self.running.len() + self.failed.len() + self.damaged
+        self.done + self.waiting + self.running.len() + self.failed.len() + self.damaged.len()
     }
 
     /// Units that are to come to a result yet.
@@ -86,18 +88,15 @@ impl JobSurvey {
     }
 
     fn add(&mut self, view: View, now: Wall) {
-        let Ok(stored) = view.stored else {
-            self.damaged += 1;
-            return;
+        let stored = match view.stored {
+            Ok(stored) => stored,
+            Err(problem) => return self.damaged.push(DamagedUnit::of(view.key, None, Some(problem))),
         };
         let metadata = &stored.record.metadata;
-        let Some(unit) = Unit::name(&view.key, metadata) else {
-            self.damaged += 1;
-            return;
-        };
-        let Some(seen) = Unit::of(metadata) else {
-            self.damaged += 1;
-            return;
+        let problem = Unit::problem(&view.key, metadata);
+        let (unit, seen) = match (problem, Unit::name(&view.key, metadata), Unit::of(metadata)) {
+            (None, Some(unit), Some(seen)) => (unit, seen),
+            (problem, unit, _) => return self.damaged.push(DamagedUnit::of(view.key, unit, problem)),
         };
         let whole =
             |name: &str| metadata.get(name).and_then(Value::as_i64).and_then(|n| u64::try_from(n).ok());
@@ -183,15 +182,6 @@ pub(super) fn worker(session: &Listed) -> Option<JobWorker> {
 /// The job of this name; none if it has no units.
 pub(super) async fn of_job(leases: &Leases, name: &JobName) -> Result<Option<JobSurvey>, Failure> {
     Ok(survey(leases, &name.prefix()).await?.remove(name.as_str()))
-}
-
-/// The records of all its units.
-pub(super) async fn records(store: &AnyStore, name: &JobName) -> Result<Vec<Listed>, Failure> {
-    let (mut pages, mut all) = (Pages::default(), Vec::new());
-    while let Some(page) = pages.next(store, &name.prefix()).await? {
-        all.extend(page);
-    }
-    Ok(all)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use crate::args::jobs as args;
 use crate::exit::Failure;
 use crate::keys::JobName;
 use crate::stores::Url;
-use crate::text::{date, escaped};
+use crate::text::{cut, date, escaped};
 use crate::verbs::live::{self, LiveScreen};
 use crate::verbs::open_to_look;
 use ratatui::Frame;
@@ -59,10 +59,14 @@ impl LiveScreen<String> for JobScreen {
         }
     }
 
-    /// The page above, as much of it as there is room for; what fails and the keys are always below it.
+    /// The page above, as much of it as there is room for; what fails and the keys are always below it. Of a line that is too long both ends are
+    /// shown: names are at the beginning, and what became of them is at the end.
     fn draw(&self, frame: &mut Frame<'_>) {
-        let page: Vec<Line<'_>> = self.text.lines().skip(self.scroll).map(Line::from).collect();
-        let trouble = self.trouble.iter().map(|trouble| Line::from(escaped(trouble)).fg(Color::Red));
+        let columns = usize::from(frame.area().width);
+        let page = self.text.lines().skip(self.scroll).map(|line| Line::from(cut(line, columns)));
+        let page: Vec<Line<'_>> = page.collect();
+        let trouble =
+            self.trouble.iter().map(|trouble| Line::from(cut(&escaped(trouble), columns)).fg(Color::Red));
         let keys = Line::from("q quit   ↑ ↓ scroll").fg(Color::DarkGray);
         let below: Vec<Line<'_>> = trouble.chain([keys]).collect();
         let rows = [page.len(), below.len()].map(|rows| u16::try_from(rows).unwrap_or(u16::MAX));
@@ -75,4 +79,24 @@ impl LiveScreen<String> for JobScreen {
 
 fn last_line(text: &str) -> usize {
     text.lines().count().saturating_sub(1)
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: at 80 columns, of a unit with a long name its beginning is shown, and who runs it.
+    use super::*;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+
+    #[test]
+    fn of_a_long_line_both_ends_are_shown() {
+        let name = format!("/data/{}/17.gz", "part".repeat(40));
+        let text = format!("job      j\nrunning\n  {name}: for 3s, by host-17-4711\n");
+        let screen = JobScreen { text, trouble: None, scroll: 0 };
+        let mut terminal = Terminal::new(TestBackend::new(80, 8)).unwrap();
+        terminal.draw(|frame| screen.draw(frame)).unwrap();
+        let shown = terminal.backend().to_string();
+        let line = shown.lines().find(|line| line.contains("/data/")).unwrap();
+        assert!(line.contains("17.gz: for 3s, by host-17-4711") && line.contains('…'), "{shown}");
+    }
 }

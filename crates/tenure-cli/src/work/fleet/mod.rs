@@ -23,8 +23,6 @@ use crate::work::units;
 use member::{Assignment, Event, Member};
 use runner::{Next, Over, Runner, RunnerSetup};
 use std::collections::BTreeMap;
-use std::os::unix::process::ExitStatusExt;
-use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::Clock;
@@ -32,6 +30,9 @@ use tenure::clock::boottime;
 use tokio::sync::mpsc;
 
 pub(crate) async fn forever(url: &Url, mut plan: Forever) -> Result<u8, Failure> {
+    if plan.quiet {
+        output::be_quiet();
+    }
     plan.command = process::found(plan.command)?;
     let given = units::read(&plan.source, plan.separator)?;
     let keys = given.keys(&plan.name.unit_prefix())?;
@@ -41,10 +42,10 @@ pub(crate) async fn forever(url: &Url, mut plan: Forever) -> Result<u8, Failure>
     let names: Vec<&str> = keys.iter().filter_map(|key| plan.name.unit_of(key)).collect();
     match signals.unless(member.register(&names)).await.and_then(|registered| registered) {
         Ok(_) if names.is_empty() => {
-            output::note(format!("{}: working on the units that are there", member.fleet()))
+            output::tell(format!("{}: working on the units that are there", member.fleet()))
         }
         Ok(created) => {
-            output::note(format!("{}: {} ({created} new)", member.fleet(), count(names.len(), "unit")));
+            output::tell(format!("{}: {} ({created} new)", member.fleet(), count(names.len(), "unit")));
         }
         Err(failure) => {
             member.resign().await;
@@ -128,7 +129,7 @@ impl Runners {
             Some(failure) => Err(failure),
             None => {
                 self.member.end()?;
-                output::note("asked to leave the fleet, and left");
+                output::tell("asked to leave the fleet, and left");
                 Ok(exit::OK)
             }
         }
@@ -165,7 +166,7 @@ impl Runners {
                 // One that was asked for long ago may end before the others.
                 self.setup.policy.watchdogs.not_beyond(asked_at, unit.remaining());
                 let name = unit.name().to_owned();
-                note(&name, &format!("owned, with fence {}", unit.fence().unwrap_or_default()));
+                tell(&name, &format!("owned, with fence {}", unit.fence().unwrap_or_default()));
                 if self.runners.contains_key(&name) {
                     self.next.insert(name, assignment);
                 } else {
@@ -173,7 +174,7 @@ impl Runners {
                 }
             }
             Event::Draining { unit, why, within } => {
-                note(&unit, &why);
+                tell(&unit, &why);
                 // Nothing was begun for it yet.
                 drop(self.next.remove(&unit));
                 let grace = within.min(self.setup.plan.grace);
@@ -217,9 +218,15 @@ impl Runners {
             return runner.lapse();
         };
         match runner.ended(&outcome, taken) {
-            Next::Free => self.conclude(&unit),
+            Next::Free => {
+                if let (true, CommandOutcome::Ended { status, .. }) = (self.setup.plan.verbose, &outcome) {
+                    note(&unit, &format!("CMD {} after {}", signals::ending(*status), brief(taken)));
+                }
+                self.conclude(&unit);
+            }
             Next::Resume => note(&unit, "CMD was stopped, since the unit could not be kept for certain"),
             Next::Again(pause) => {
+                let is_well = matches!(&outcome, CommandOutcome::Ended { status, .. } if status.success());
                 let how = match outcome {
                     CommandOutcome::NotStarted(error) if is_for_good(&error) => {
                         let program = &self.setup.plan.command.program;
@@ -227,11 +234,12 @@ impl Runners {
                     }
                     CommandOutcome::NotStarted(error) => format!("CMD can't be started: {error}"),
                     CommandOutcome::Ended { status, .. } => {
-                        format!("CMD {} after {}", ending(status), brief(taken))
+                        format!("CMD {} after {}", signals::ending(status), brief(taken))
                     }
                     CommandOutcome::TooLate | CommandOutcome::Stuck(_) => return,
                 };
-                note(&unit, &format!("{how}; again in {}", brief(pause)));
+                let text = format!("{how}; again in {}", brief(pause));
+                if is_well { tell(&unit, &text) } else { note(&unit, &text) }
             }
         }
     }
@@ -294,10 +302,7 @@ fn note(unit: &str, text: &str) {
     output::note(format!("{}: {text}", escaped(unit)));
 }
 
-fn ending(status: ExitStatus) -> String {
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("exited with {code}"),
-        (None, Some(signal)) => format!("was ended by {}", signals::name(signal)),
-        (None, None) => "ended".to_owned(),
-    }
+/// What says nothing that is wrong.
+fn tell(unit: &str, text: &str) {
+    output::tell(format!("{}: {text}", escaped(unit)));
 }

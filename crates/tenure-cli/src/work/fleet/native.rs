@@ -2,6 +2,7 @@
 
 use super::alarms::Alarms;
 use super::member::{self, Assignment, Member, Underway};
+use crate::config::HolderInfo;
 use crate::config::fleet::Forever;
 use crate::exit::Failure;
 use crate::output;
@@ -11,7 +12,7 @@ use crate::supervise::lease::Lease;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::fleet::{Event, Fleet, NewUnit, Reason, Status, Unit, Worker, WorkerEnd};
-use tenure::{Clock, Fence, Metadata, Value};
+use tenure::{Clock, Fence};
 
 pub(super) struct Native {
     fleet: Fleet,
@@ -25,10 +26,7 @@ pub(super) async fn enlist(url: &Url, plan: &Forever, clock: Arc<dyn Clock>) -> 
     let store = opened(plan.await_store, async || url.open(Missing::Create, clock.clone()).await).await?;
     let fleet = Fleet::new(store, plan.name.as_str())?;
     patiently(async || fleet.check_layout().await).await?;
-    let about = Metadata::from([
-        ("host".to_owned(), Value::from(tenure::clock::host_name())),
-        ("pid".to_owned(), Value::from(i64::from(std::process::id()))),
-    ]);
+    let about = HolderInfo::new(None, Some(&plan.command.program))?.metadata();
     let mut builder = fleet.join().ttl(plan.ttl).drain_time(plan.grace).metadata(about).balance(plan.balance);
     for label in &plan.labels {
         builder = builder.label(label);
@@ -176,7 +174,7 @@ mod tests {
     use super::*;
     use crate::exit;
     use tenure::store::{Expect, Nonce, Record, Tenure, Write};
-    use tenure::{AnyStore, HolderId, Store, Ttl};
+    use tenure::{AnyStore, HolderId, Metadata, Store, Ttl, Value};
     use tokio::runtime::Builder;
 
     const TTL: Duration = Duration::from_secs(10);

@@ -154,6 +154,9 @@ impl Runner {
         self.health = LeaseHealth::default();
         let (unit, setup) = (Arc::clone(&self.unit), Arc::clone(setup));
         tokio::spawn(async move {
+            if setup.plan.verbose {
+                output::note(format!("{}: starts", escaped(unit.name())));
+            }
             let (began, command) = (boottime(), setup.plan.command.for_unit(unit.name()));
             let mut outcome = run(&*unit, command, &setup.policy, &stopper).await;
             let tell = |outcome| {

@@ -1,8 +1,10 @@
 //! The board: this process's snapshot of all units of the job. It may be out of date; only a claim tells for certain.
 
+mod known;
 mod resting;
 
 use super::unit::{Status, Unit};
+use known::KnownUnit;
 pub(crate) use resting::RestingUnits;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tenure::store::{Attachment, Listed, Stored};
@@ -63,17 +65,6 @@ impl UnitCounts {
             Local::Gone => &mut self.gone,
         }
     }
-}
-
-/// A unit, as the board has it.
-#[derive(Debug)]
-struct KnownUnit {
-    key: Key,
-    local: Local,
-    /// It was open when a listing of all units began, which has not shown it yet.
-    is_unshown: bool,
-    /// Somebody else had it when it was seen last.
-    is_others: bool,
 }
 
 /// All units, in the order of their keys.
@@ -239,8 +230,12 @@ impl Board {
 
     /// Whether somebody else had that one when it was seen last.
     pub(crate) fn is_others(&self, key: &Key) -> bool {
-        let unit = self.find(key).and_then(|index| self.units.get(index));
-        unit.is_some_and(|unit| unit.is_others && matches!(unit.local, Local::Open | Local::Ours))
+        self.find(key).and_then(|index| self.units.get(index)).is_some_and(KnownUnit::is_with_others)
+    }
+
+    /// All of those.
+    pub(crate) fn others(&self) -> impl Iterator<Item = &Key> {
+        self.units.iter().filter(|unit| unit.is_with_others()).map(|unit| &unit.key)
     }
 
     /// Takes up units that were seen for the first time; false if there were none.

@@ -2,6 +2,7 @@
 
 mod anew;
 mod board;
+pub(crate) mod damaged;
 pub(crate) mod failed;
 mod groups;
 mod naming;
@@ -18,7 +19,7 @@ pub(crate) mod unit;
 pub(crate) mod writes;
 
 use crate::config;
-use crate::config::{Form, UnitSource};
+use crate::config::{Form, HolderInfo, UnitSource};
 use crate::exit::{self, Failure};
 use crate::keys::JobName;
 use crate::output;
@@ -38,7 +39,7 @@ use pieces::joblog::Joblog;
 use register::Registered;
 use scheduler::Scheduler;
 use std::time::Duration;
-use tenure::{Clock, Leases, Metadata, Value, Wall};
+use tenure::{Clock, Leases, Wall};
 
 pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failure> {
     if plan.quiet {
@@ -80,12 +81,9 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     // What goes wrong is told by the scheduler, which is what waits for it.
     let opened = OpenedStore::open(url, plan.await_store, Outage::new(false));
     let opened = signals.unless(opened).await??;
-    let about = Metadata::from([
-        ("host".to_owned(), Value::from(tenure::clock::host_name())),
-        ("pid".to_owned(), Value::from(i64::from(std::process::id()))),
-        ("work".to_owned(), Value::from(name.as_str())),
-        (presence::COMMAND.to_owned(), naming::command_digest(&plan.command, plan.max_args).into()),
-    ]);
+    let mut about = HolderInfo::new(None, Some(&plan.command.program))?.metadata();
+    about.insert("work".to_owned(), name.as_str().into());
+    about.insert(presence::COMMAND.to_owned(), naming::command_digest(&plan.command, plan.max_args).into());
     let leases = opened.leases().session_ttl(plan.ttl).metadata(about).start()?;
     leases.begin_session();
     let registered = signals.unless(register::register(&leases, &plan, &name, &named)).await;

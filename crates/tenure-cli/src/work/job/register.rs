@@ -202,7 +202,11 @@ impl FoundUnits<'_> {
                     (None, None) => {}
                 }
             }
-            Err(error) => output::note(format!("{key}: {error}; it is left as it is, and not run")),
+            Err(error) => {
+                let unit = given.number(&key).and_then(|at| given.units.get(at));
+                let unit = Unit::shown_as(&key, unit.and_then(|unit| unit.name.as_deref()));
+                output::note(format!("{unit}: {error}; it is left as it is, and not run"));
+            }
         }
     }
 

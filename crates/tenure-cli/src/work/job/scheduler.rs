@@ -11,11 +11,13 @@
 //! | `given`, `incoming` | the units that this process was given; those that are still to come |
 //! | `prefetch`, `suspects` | the claims under way, and how many more there are to be; what is run alone |
 //! | `outputs`, `awaited` | what commands have written, on its way out; whose turn it is that others have (`--keep-order`) |
+//! | `others` | who has the units that this process waits for, which has nothing to run |
 //! | `pending` | results that are not recorded yet |
 //! | `lost`, `trouble`, `unstarted` | leases that were being lost, which is to be told; for how long the store, or no start, has worked |
 //!
 //! `results.rs` has what follows from a claim or a run, `stopping.rs` why it stops early, and `ending.rs` the end.
 
+mod awaited;
 mod claims;
 mod ending;
 mod given;
@@ -49,6 +51,7 @@ use crate::supervise::outage::Outage;
 use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
 use crate::work::units::Named;
+use awaited::OthersUnits;
 use claims::{From, Trust};
 use given::GivenUnits;
 use incoming::Incoming;
@@ -90,6 +93,11 @@ enum Event {
     },
     /// New units can't be registered for now.
     NotRegistered(StoreError),
+    /// A unit that is waited for, and who has it, if anybody has it still; and how many more are waited for.
+    Others {
+        found: Option<(String, String)>,
+        more: usize,
+    },
     /// What a run has written is saved; or is not to be, since its unit is not ours any more.
     Saved {
         piece: Piece,
@@ -103,6 +111,8 @@ enum Event {
     Unwritable(std::io::Error),
     Recorded {
         key: Key,
+        /// As people are told of it.
+        unit: String,
         to: Local,
         result: Result<bool, LeaseError>,
     },
@@ -131,6 +141,7 @@ pub(crate) struct Scheduler {
     incoming: Incoming,
     outputs: Outputs,
     awaited: AwaitedPlace,
+    others: OthersUnits,
     pending: PendingResults,
     prefetch: Prefetch,
     suspects: Suspects,
@@ -225,6 +236,7 @@ impl Scheduler {
             slots: Slots::new(plan.slots, Pacing::new(plan.delay, plan.load), setup),
             outputs: Outputs::new(printer, saver),
             awaited: AwaitedPlace::default(),
+            others: OthersUnits::default(),
             is_unread: false,
             pending: PendingResults::default(),
             given,
@@ -273,6 +285,7 @@ impl Scheduler {
             self.write_in_order(boottime());
             self.on_slowly_written(boottime());
             self.settle_kept(boottime());
+            self.look_for_others(boottime());
             if self.is_over() {
                 break;
             }
@@ -311,13 +324,14 @@ impl Scheduler {
             }
             Event::Registered { writes, result } => self.on_registered(&writes, result),
             Event::NotRegistered(error) => self.on_trouble(&error),
+            Event::Others { found, more } => self.on_others(found, more),
             Event::Saved { piece, is_ours } => self.on_saved(piece, is_ours),
             Event::Written(run) => self.on_written(run),
             Event::Unsavable(error) => self.on_unsavable(&error),
             Event::Unwritable(error) => self.on_unwritable(&error),
-            Event::Recorded { key, to, result } => {
+            Event::Recorded { key, unit, to, result } => {
                 self.pending.answered();
-                self.on_recorded(&key, to, result);
+                self.on_recorded(&key, &unit, to, result);
             }
             Event::Page { page, took } => self.on_page(page, took),
             Event::Audit { page, took } => self.on_audit(page, took),

@@ -1,10 +1,12 @@
 //! The last words of `work`.
 
 use super::board::{Board, Local, UnitCounts};
+use super::damaged::DamagedUnit;
 use super::failed::Failed;
 use crate::exit::Failure;
 use crate::keys::JobName;
 use crate::output;
+use crate::output::problem::RecordProblem;
 use crate::text::{brief, count, escaped};
 use crate::work::units::text_of;
 use serde_json::{Value, json};
@@ -31,14 +33,28 @@ pub(crate) struct Tally {
 /// Failed units that are told one by one.
 const SHOWN: usize = 10;
 
-/// What the store tells of units that have failed: of all of them, or of those that people are told. Nothing where it does not answer,
-/// which keeps nobody from being told the rest.
-pub(crate) async fn failed(store: &impl Store, board: &Board, of_all: bool) -> BTreeMap<Key, Failed> {
-    const LONGEST: Duration = Duration::from_secs(5);
-    let keys = board.keys(Local::Failed).take(if of_all { usize::MAX } else { SHOWN });
-    let keys: Vec<Key> = keys.cloned().collect();
-    let read = tokio::time::timeout(LONGEST, Failed::read(store, &keys)).await;
-    read.unwrap_or_else(|_| Ok(BTreeMap::new())).unwrap_or_default()
+/// What the store tells of units that are not done, by their keys.
+#[derive(Default)]
+pub(crate) struct UnitDetails {
+    failed: BTreeMap<Key, Failed>,
+    /// Of those whose records are not read as units'.
+    damaged: BTreeMap<Key, RecordProblem>,
+}
+
+impl UnitDetails {
+    /// Of those that have failed: of all of them, or of those that people are told. Nothing where the store does not answer, which keeps nobody
+    /// from being told the rest.
+    pub(crate) async fn read(store: &impl Store, board: &Board, of_all: bool) -> UnitDetails {
+        const LONGEST: Duration = Duration::from_secs(5);
+        let keys = |local, most| board.keys(local).take(most).cloned().collect::<Vec<Key>>();
+        let failed = keys(Local::Failed, if of_all { usize::MAX } else { SHOWN });
+        let damaged = keys(Local::Damaged, usize::MAX);
+        let read = async {
+            let failed = Failed::read(store, &failed).await.unwrap_or_default();
+            UnitDetails { failed, damaged: DamagedUnit::read(store, &damaged).await.unwrap_or_default() }
+        };
+        tokio::time::timeout(LONGEST, read).await.unwrap_or_default()
+    }
 }
 
 /// How a job stands when this process ends.
@@ -49,29 +65,30 @@ pub(crate) struct JobSummary<'j> {
     /// Those of the failed ones that an earlier run recorded.
     bygone: usize,
     failed: Vec<Failed>,
-    damaged: Vec<String>,
+    damaged: Vec<DamagedUnit>,
     removed: Vec<String>,
     took: Duration,
 }
 
 impl<'j> JobSummary<'j> {
-    /// `failed`: what is known of the failed units beside their names.
+    /// `details`: what is known of units beside their names.
     pub(crate) fn of(
         name: &'j JobName,
         board: &Board,
         names: &BTreeMap<Key, Vec<u8>>,
         tally: &'j Tally,
-        mut failed: BTreeMap<Key, Failed>,
+        details: UnitDetails,
         took: Duration,
     ) -> JobSummary<'j> {
         let of_key =
             |key: &Key| JobName::of_key(key).map_or_else(Vec::new, |(_, unit)| unit.as_bytes().to_vec());
         let unit = |key: &Key| names.get(key).cloned().unwrap_or_else(|| of_key(key));
+        let UnitDetails { mut failed, damaged: mut problems } = details;
         let known = |key: &Key| failed.remove(key).unwrap_or_else(|| Failed::named(unit(key)));
         let failed = board.keys(Local::Failed).map(known).collect();
-        let text = |key: &Key| text_of(&unit(key));
-        let damaged = board.keys(Local::Damaged).map(text).collect();
-        let removed = board.keys(Local::Gone).map(text).collect();
+        let damaged = |key: &Key| DamagedUnit::of(key.clone(), Some(unit(key)), problems.remove(key));
+        let damaged = board.keys(Local::Damaged).map(damaged).collect();
+        let removed = board.keys(Local::Gone).map(|key| text_of(&unit(key))).collect();
         let (counts, bygone) = (board.counts(), board.bygone());
         JobSummary { name, tally, counts, bygone, failed, damaged, removed, took }
     }
@@ -103,7 +120,7 @@ impl<'j> JobSummary<'j> {
             "removed": counts.gone,
             "failed_before": bygone,
             "failed_units": failed.iter().map(Failed::json).collect::<Vec<_>>(),
-            "damaged_units": damaged,
+            "damaged_units": damaged.iter().map(DamagedUnit::json).collect::<Vec<_>>(),
             "removed_units": removed,
             "here": {
                 "done": tally.done,
@@ -125,7 +142,9 @@ impl<'j> JobSummary<'j> {
             }
         };
         more(&mut text, counts.failed, "failed");
-        more(&mut text, counts.damaged, "with a damaged record");
+        let newer = self.damaged.iter().filter(|unit| unit.is_newer()).count();
+        more(&mut text, counts.damaged - newer, "with a damaged record");
+        more(&mut text, newer, "that this version can't read");
         more(&mut text, counts.gone, "removed before they were done");
         more(&mut text, counts.open + counts.ours, "open");
         more(&mut text, self.bygone, "of these an earlier run's");
@@ -138,11 +157,17 @@ impl<'j> JobSummary<'j> {
 
     /// The units that are not done, as many of each kind as people read.
     fn note_units(&self) {
-        let escape = |units: &[String]| units.iter().map(|unit| escaped(unit)).collect::<Vec<String>>();
-        let failed = self.failed.iter().map(Failed::brief).collect();
-        for (units, what) in
-            [(failed, "failed"), (escape(&self.damaged), "damaged"), (escape(&self.removed), "removed")]
-        {
+        let failed = self.failed.iter().map(Failed::brief).collect::<Vec<String>>();
+        let (newer, damaged): (Vec<_>, Vec<_>) = self.damaged.iter().partition(|unit| unit.is_newer());
+        let shown =
+            |units: Vec<&DamagedUnit>| units.into_iter().map(DamagedUnit::shown).collect::<Vec<String>>();
+        let removed = self.removed.iter().map(|unit| escaped(unit)).collect();
+        for (units, what) in [
+            (failed, "failed"),
+            (shown(damaged), "damaged"),
+            (shown(newer), "not read by this version"),
+            (removed, "removed"),
+        ] {
             for unit in units.iter().take(SHOWN) {
                 output::note(format!("  {what}: {unit}"));
             }

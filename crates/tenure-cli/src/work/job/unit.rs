@@ -1,7 +1,9 @@
 //! What a unit's record says about it.
 
 use crate::keys::{JobName, NAMED, STATUS};
-use crate::work::units::is_digest;
+use crate::output::problem::RecordProblem;
+use crate::text::{cut, escaped};
+use crate::work::units::{is_digest, text_of};
 use tenure::{Key, Metadata, Value};
 
 /// Fields of a unit's record.
@@ -53,6 +55,23 @@ impl Unit {
         })
     }
 
+    /// Why the record of this key, which has these metadata, is not read as a unit's, if it isn't. A status that is not known here may be a newer
+    /// version's.
+    pub(crate) fn problem(key: &Key, metadata: &Metadata) -> Option<RecordProblem> {
+        if Unit::of(metadata).is_some() {
+            let has_name = Unit::name(key, metadata).is_some();
+            return (!has_name).then(|| RecordProblem::damage("the record does not tell the unit's name"));
+        }
+        let Some(status) = metadata.get(STATUS).and_then(Value::as_text) else {
+            return Some(RecordProblem::damage("the record is not one of a job's unit"));
+        };
+        let status: String = status.chars().take(60).collect();
+        Some(RecordProblem::newer(format!(
+            "the unit has the status {status:?}, which this program does not know; upgrade it, or, if nothing newer has written that, \
+             remove the whole job (`tenure work rm`)"
+        )))
+    }
+
     /// Whether it does not stand as one that was never run: by failures, by deaths of its workers, or by a time before which it is not to be run.
     pub(crate) fn is_tried(&self) -> bool {
         self.attempts > 0 || self.takeovers > 0 || self.not_before > 0
@@ -93,6 +112,20 @@ impl Unit {
         match metadata.get(NAME) {
             Some(Value::Bytes(name)) if is_digest(end) => Some(name.clone()),
             _ => (!is_digest(end)).then(|| end.as_bytes().to_vec()),
+        }
+    }
+
+    /// A unit as people are told of it: by its key, or by its name where the key has only a digest of that, cut where it is long.
+    pub(crate) fn shown(key: &Key, metadata: &Metadata) -> String {
+        Unit::shown_as(key, Unit::name(key, metadata).as_deref())
+    }
+
+    /// The same, where the name is known otherwise, if it is.
+    pub(crate) fn shown_as(key: &Key, name: Option<&[u8]>) -> String {
+        const MOST: usize = 64;
+        match (JobName::of_key(key), name) {
+            (Some((_, end)), Some(name)) if is_digest(end) => cut(&escaped(&text_of(name)), MOST),
+            _ => key.to_string(),
         }
     }
 
@@ -180,6 +213,7 @@ fn whole(number: u64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::work::units::{Named, named};
 
     #[test]
     fn a_units_record_tells_what_was_written() {
@@ -232,6 +266,18 @@ mod tests {
             ("named-pending", "named-failed")
         );
         assert_eq!(Unit::called(None), Unit::fresh());
+    }
+
+    #[test]
+    fn a_unit_whose_key_is_a_digest_is_told_by_its_name() {
+        let name = format!("{}-{}", "a".repeat(400), "z".repeat(400));
+        let Named { key, name: kept } = named("work/j/", name.as_bytes()).unwrap();
+        let shown = Unit::shown(&key, &Unit::called(kept.as_deref()));
+        assert!(shown.starts_with("aaaa") && shown.ends_with("zzzz") && shown.contains('…'), "{shown}");
+        assert!(shown.chars().count() <= 64 && !shown.contains("sha256-"), "{shown}");
+        assert_eq!(Unit::shown(&key, &Unit::fresh()), key.to_string(), "nothing tells its name");
+        let plain = Key::new("work/j/u").unwrap();
+        assert_eq!(Unit::shown(&plain, &Unit::fresh()), "work/j/u");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use serde::Deserialize;
 pub struct Ls {
     /// The store, without secrets.
     pub store: String,
+    /// The records, each as `show` prints it.
     pub leases: Vec<Record>,
     /// How many records nobody holds; they are listed with --all.
     pub vacant_not_listed: u64,
@@ -19,6 +20,7 @@ pub struct Ls {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
+    /// The record's key.
     pub key: String,
     /// Of a unit or a worker: whose it is.
     pub fleet: Option<OfFleet>,
@@ -34,9 +36,11 @@ pub struct Record {
     pub written: Option<String>,
     /// How long ago that was, by the store's clock, where that tells.
     pub age_ms: Option<u64>,
+    /// The id of its holder; null where nobody holds it alone.
     pub holder: Option<String>,
     /// Since when, by the holder's clock.
     pub since: Option<String>,
+    /// How long the lease outlives its holder's last renewal; null as the holder.
     pub ttl_ms: Option<u64>,
     /// How much longer it is held if nothing is renewed: an estimate.
     pub left_ms: Option<u64>,
@@ -50,8 +54,8 @@ pub struct Record {
     pub semaphore: Option<Semaphore>,
     /// Of a sweep: the ranges that are covered.
     pub covered: Option<Vec<String>>,
-    /// What the record carries besides. `run`, `elect` and `hold` write user, host, pid, program and note. The times that `work` and `cron`
-    /// write there are dates.
+    /// What the record carries besides. `run`, `elect` and `hold` write user, host, pid, program and note, and so do `work` and workers of fleets,
+    /// but for the note, in the records of their sessions. The times that `work` and `cron` write there are dates.
     pub metadata: Option<Fields>,
 }
 
@@ -78,7 +82,9 @@ pub struct OfJob {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Session {
+    /// The key of the session's record.
     pub key: String,
+    /// The fence of that session, which is over once its record shows another.
     pub fence: u64,
     /// What its record tells of the process: user, host, pid, program and note. Only `show` tells it, where the record does.
     pub about: Option<Fields>,
@@ -89,10 +95,15 @@ pub struct Session {
 pub struct RangeLease {
     /// Each LOW_HIGH, the high end excluded.
     pub ranges: Vec<String>,
+    /// The id of its holder.
     pub holder: String,
+    /// The fence of the lease.
     pub fence: u64,
+    /// When it began, by its holder's clock.
     pub since: String,
+    /// How long it is leased, from then on.
     pub duration_ms: u64,
+    /// How much of that is left, by the store's clock or else by wall clocks; 0 of what has expired.
     pub left_ms: u64,
     /// held or expired.
     pub state: String,
@@ -103,6 +114,7 @@ pub struct RangeLease {
 pub struct Semaphore {
     /// How many there are; null where only shared and exclusive holders are told apart.
     pub permits: Option<u64>,
+    /// Who holds permits.
     pub holders: Vec<Ticket>,
     /// In the order of their turns.
     pub queue: Vec<Ticket>,
@@ -111,13 +123,17 @@ pub struct Semaphore {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ticket {
+    /// The id of the process that holds, or waits.
     pub holder: String,
+    /// The session of that process.
     pub session: Session,
     /// exclusive or shared.
     pub mode: String,
+    /// How many permits it holds, or waits for.
     pub permits: u64,
     /// Null for who waits.
     pub fence: Option<u64>,
+    /// When it asked, by its own clock.
     pub since: String,
 }
 
@@ -125,6 +141,7 @@ pub struct Ticket {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Leader {
+    /// The key of the election.
     pub key: String,
     /// When it was looked.
     pub at: String,
@@ -135,8 +152,11 @@ pub struct Leader {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Leading {
+    /// The id of the leader.
     pub id: String,
+    /// The fence of its term.
     pub fence: u64,
+    /// When its term began, by its own clock.
     pub since: String,
     /// What the leader tells of itself.
     pub labels: Fields,
@@ -148,8 +168,11 @@ pub struct Leading {
 pub struct Event {
     /// acquired, extended, asked, lost or released.
     pub event: String,
+    /// The key that is held.
     pub key: String,
+    /// The fence of the lease. Of acquired and extended.
     pub fence: Option<u64>,
+    /// The id of this process. Of acquired.
     pub holder: Option<String>,
     /// Until the deadline, from when the line was written.
     pub remaining_ms: Option<u64>,
@@ -169,6 +192,7 @@ pub struct Event {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Release {
+    /// The key that is released.
     pub key: String,
     /// True: nobody holds it any more.
     pub released: bool,
@@ -184,9 +208,11 @@ pub struct Release {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Revoke {
+    /// The key whose holder was asked.
     pub key: String,
     /// The holder that was asked, and reads it within a third of the ttl.
     pub asked: String,
+    /// The ttl of its lease: after so long it is free also where the holder has died.
     pub ttl_ms: u64,
 }
 
@@ -194,7 +220,9 @@ pub struct Revoke {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Rm {
+    /// The key of the record.
     pub key: String,
+    /// True: the document is printed before the record goes. Where it had changed meanwhile and stays, the status is 75.
     pub removed: bool,
     /// What was wrong with it.
     pub problem: String,

@@ -73,7 +73,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<SectionLedger, StoreError> {
             ledger(rest, *version).ok_or_else(|| StoreError::foreign("the section's record is damaged"))
         }
         [] | [0, ..] => Err(StoreError::foreign("the section's record is damaged")),
-        [newer, ..] => Err(StoreError::foreign(format!(
+        [newer, ..] => Err(StoreError::newer(format!(
             "the section's record has version {newer}, this program knows up to {VERSION}; upgrade it"
         ))),
     }
@@ -257,7 +257,8 @@ mod tests {
         assert!(decode(&touching).is_err(), "not as it would be written");
         let mut newer = bytes;
         newer[0] = 3;
-        assert!(decode(&newer).unwrap_err().to_string().contains("upgrade"));
+        let error = decode(&newer).unwrap_err();
+        assert!(error.is_newer() && error.to_string().contains("upgrade"), "{error}");
         for damaged in [&[][..], &[0], &[0, 1]] {
             assert!(decode(damaged).unwrap_err().to_string().contains("damaged"), "{damaged:?}");
         }

@@ -76,7 +76,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<SemaphoreLedger, StoreError> {
             ledger(rest).ok_or_else(|| StoreError::foreign("the semaphore's record is damaged"))
         }
         [] | [0, ..] => Err(StoreError::foreign("the semaphore's record is damaged")),
-        [newer, ..] => Err(StoreError::foreign(format!(
+        [newer, ..] => Err(StoreError::newer(format!(
             "the semaphore's record has version {newer}, this program knows up to {VERSION}; upgrade it"
         ))),
     }
@@ -258,7 +258,8 @@ mod tests {
         assert!(decode(&encode(&two(shared(1, 2), shared(2, 1)))).is_ok());
         let (_, mut newer) = golden();
         newer[0] = 2;
-        assert!(decode(&newer).unwrap_err().to_string().contains("upgrade"));
+        let error = decode(&newer).unwrap_err();
+        assert!(error.is_newer() && error.to_string().contains("upgrade"), "{error}");
         for damaged in [&[][..], &[0], &[1]] {
             assert!(decode(damaged).unwrap_err().to_string().contains("damaged"), "{damaged:?}");
         }

@@ -6,8 +6,7 @@ use crate::output;
 use crate::supervise::signals::Signals;
 use crate::work::job::say_goodbye;
 use crate::work::job::slots::EndedUnit;
-use crate::work::job::summary::{self, JobSummary};
-use std::collections::BTreeMap;
+use crate::work::job::summary::{JobSummary, UnitDetails};
 use std::time::Duration;
 use tenure::clock::boottime;
 
@@ -65,13 +64,13 @@ impl Scheduler {
             output::may_be_within_line();
         }
         // Whoever asks to stop does not wait for the store.
-        let failed = if self.is_asked() {
-            BTreeMap::new()
+        let details = if self.is_asked() {
+            UnitDetails::default()
         } else {
-            summary::failed(self.leases.store(), &self.board, as_json).await
+            UnitDetails::read(self.leases.store(), &self.board, as_json).await
         };
         let (board, names, tally) = (&self.board, self.given.names(), &self.tally);
-        let summary = JobSummary::of(&self.name, board, names, tally, failed, took);
+        let summary = JobSummary::of(&self.name, board, names, tally, details, took);
         let written = summary.print(as_json);
         match self.stop.take() {
             // Whoever stops us has to know that not all has stopped.

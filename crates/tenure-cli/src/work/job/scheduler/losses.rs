@@ -3,28 +3,29 @@
 use super::Scheduler;
 use crate::output::{self, Lost};
 use std::time::Duration;
+use tenure::Loss;
 use tenure::clock::boottime;
-use tenure::{Key, Loss};
 
 /// Units whose leases were being lost, which was not told yet.
 #[derive(Default)]
 pub(super) struct LostUnits {
-    /// Each with what became of its lease. None: it was still held when its command was stopped in time.
-    units: Vec<(Key, Option<Loss>)>,
+    /// Each as people are told of it, with what became of its lease. None: it was still held when its command was stopped in time.
+    units: Vec<(String, Option<Loss>)>,
     /// Since when the first of them waits.
     since: Duration,
 }
 
 impl LostUnits {
-    pub(super) fn add(&mut self, key: Key, loss: Option<Loss>, now: Duration) {
+    /// `unit`: as people are told of it.
+    pub(super) fn add(&mut self, unit: String, loss: Option<Loss>, now: Duration) {
         if self.units.is_empty() {
             self.since = now;
         }
-        self.units.push((key, loss));
+        self.units.push((unit, loss));
     }
 
     /// Those to be told now: all, if no more can come, or if they have waited long enough.
-    fn due(&mut self, is_more_to_come: bool, now: Duration) -> Vec<(Key, Option<Loss>)> {
+    fn due(&mut self, is_more_to_come: bool, now: Duration) -> Vec<(String, Option<Loss>)> {
         const MOMENT: Duration = Duration::from_millis(500);
         if is_more_to_come && now < self.since + MOMENT {
             return Vec::new();

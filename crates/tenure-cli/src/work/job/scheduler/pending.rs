@@ -2,6 +2,7 @@
 
 use super::{Event, MOMENT, Scheduler};
 use crate::work::job::board::Local;
+use crate::work::job::unit::Unit;
 use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::{Guard, Key, Metadata};
@@ -69,10 +70,10 @@ impl Scheduler {
         for UnitResult { key, guard, to, metadata } in
             self.pending.due(self.batch(), is_more_to_come, boottime())
         {
-            let sender = self.sender.clone();
+            let (sender, unit) = (self.sender.clone(), Unit::shown(&key, &metadata));
             tokio::spawn(async move {
                 let result = guard.release_with(metadata).await;
-                let _over = sender.send(Event::Recorded { key, to, result });
+                let _over = sender.send(Event::Recorded { key, unit, to, result });
             });
         }
     }

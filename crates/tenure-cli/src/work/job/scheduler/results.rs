@@ -54,7 +54,7 @@ impl Scheduler {
             }
             Err(AcquireError::Absent) => self.board.set(&key, Local::Gone),
             Err(AcquireError::Store(error)) if error.kind() == ErrorKind::Foreign => {
-                output::note(format!("{key}: {error}; it is left as it is, and not run"));
+                output::note(format!("{}: {error}; it is left as it is, and not run", self.shown(&key)));
                 self.board.set(&key, Local::Damaged);
             }
             Err(AcquireError::Store(error)) => {
@@ -115,7 +115,8 @@ impl Scheduler {
         let takeovers = Unit::of(guard.metadata()).map_or(0, |unit| unit.takeovers);
         let times = count(usize::try_from(takeovers).unwrap_or(usize::MAX).saturating_add(1), "worker");
         let reason = format!("{times} died while they had it, one after the other");
-        output::note(format!("{key}: failed: {reason}; --retry-failed tries it again"));
+        let unit = Unit::shown(&key, guard.metadata());
+        output::note(format!("{unit}: failed: {reason}; --retry-failed tries it again"));
         self.tally.failures += 1;
         let metadata = Unit::give_up(guard.metadata().clone(), &reason, &self.host, self.wall());
         self.record(UnitResult { key, guard, to: Local::Failed, metadata });
@@ -140,7 +141,8 @@ impl Scheduler {
         if has_run && is_cut {
             // What is missing of its output would be missing for ever: it is run again, where there is room.
             let place = std::env::temp_dir();
-            let full = format!("{} is full: the output of {key} is not complete", place.display());
+            let unit = Unit::shown(&key, guard.metadata());
+            let full = format!("{} is full: the output of {unit} is not complete", place.display());
             let ended = EndedUnit::Uncaught(io::Error::other(full));
             let (since, _waits) = (boottime(), Arc::default());
             return self.on_ended(Unwritten { since, key, guard, ended, tail: None, _waits }, None);
@@ -205,7 +207,8 @@ impl Scheduler {
                 if !is_ours && matches!(run.ended, EndedUnit::Ran { .. } | EndedUnit::Overran { .. }) =>
             {
                 self.hand_back(&run.key);
-                self.lost.add(run.key, run.guard.loss(), boottime());
+                let unit = Unit::shown(&run.key, run.guard.metadata());
+                self.lost.add(unit, run.guard.loss(), boottime());
             }
             Some(run) => self.on_ended(run, None),
             None => {}
@@ -254,7 +257,7 @@ impl Scheduler {
             }
             EndedUnit::Stopped { why: Why::Losing, .. } => {
                 self.hand_back(&key);
-                self.lost.add(key, guard.loss(), boottime());
+                self.lost.add(Unit::shown(&key, guard.metadata()), guard.loss(), boottime());
                 None
             }
             EndedUnit::Stopped { why: Why::Asked | Why::Overran | Why::Unwell, .. } | EndedUnit::TooLate => {
@@ -268,7 +271,8 @@ impl Scheduler {
                 None
             }
             EndedUnit::Stuck => {
-                output::note(format!("{key}: the command can't be killed; the unit is left to expire"));
+                let unit = Unit::shown(&key, guard.metadata());
+                output::note(format!("{unit}: the command can't be killed; the unit is left to expire"));
                 self.lapsing.push(tokio::spawn(guard.lapse()));
                 self.hand_back(&key);
                 None
@@ -382,7 +386,8 @@ impl Scheduler {
         None
     }
 
-    pub(super) fn on_recorded(&mut self, key: &Key, to: Local, result: Result<bool, LeaseError>) {
+    /// `unit`: as people are told of it.
+    pub(super) fn on_recorded(&mut self, key: &Key, unit: &str, to: Local, result: Result<bool, LeaseError>) {
         match result {
             Ok(true) => {
                 self.tally.done += usize::from(to == Local::Done);
@@ -390,16 +395,23 @@ impl Scheduler {
             }
             Ok(false) => {
                 output::note(format!(
-                    "{key}: the lease was lost before the result could be recorded; the unit is run again"
+                    "{unit}: the lease was lost before the result could be recorded; the unit is run again"
                 ));
                 self.take_back(key, to);
             }
             Err(error) => {
                 // Its fields are too large for another: it would be run for ever.
-                output::note(format!("{key}: the result can't be recorded: {error}"));
+                output::note(format!("{unit}: the result can't be recorded: {error}"));
                 self.board.set(key, Local::Damaged);
             }
         }
+    }
+}
+
+impl Scheduler {
+    /// A unit of which no more is at hand than its key, as people are told of it.
+    pub(super) fn shown(&self, key: &Key) -> String {
+        Unit::shown_as(key, self.given.names().get(key).map(Vec::as_slice))
     }
 }
 

@@ -1,0 +1,150 @@
+//! Whom a process waits for that has nothing to run: units that others have are told of, as other verbs tell by whom a key is held.
+
+use super::{Event, Scheduler};
+use crate::output;
+use crate::verbs::waiting::current_holder;
+use std::time::Duration;
+use tenure::clock::boottime;
+use tenure::{Key, Leases};
+
+/// Others are done a moment later at the end of most jobs, which needs no words.
+const SOON: Duration = Duration::from_secs(2);
+/// Between two looks after that.
+const SELDOM: Duration = Duration::from_secs(60);
+/// So many units are looked at, where the first ones have come to their ends meanwhile.
+const FEW: usize = 8;
+
+/// The wait for units that others have.
+#[derive(Default)]
+pub(super) struct OthersUnits {
+    /// When to look who has them; none while something is done here.
+    next_look: Option<Duration>,
+    /// The unit, and who has it, as that was told last.
+    told: Option<(String, String)>,
+}
+
+impl OthersUnits {
+    /// Whether it is time to look. `is_idle`: nothing is done here.
+    fn is_due(&mut self, is_idle: bool, now: Duration) -> bool {
+        if !is_idle {
+            self.next_look = None;
+            return false;
+        }
+        now >= *self.next_look.get_or_insert(now + SOON)
+    }
+
+    /// What is to be told of this unit, if that is new, and somebody waits still. `more`: how many others are waited for.
+    fn found(&mut self, unit: String, whom: String, more: usize) -> Option<String> {
+        let now = Some((unit, whom));
+        if self.next_look.is_none() || self.told == now {
+            return None;
+        }
+        self.told = now;
+        let (unit, whom) = self.told.as_ref()?;
+        let more = if more == 0 { String::new() } else { format!(", and for {more} more") };
+        Some(format!("waiting for {unit}, held by {whom}{more}"))
+    }
+
+    /// Nobody has those that were looked at any more. Which ones others have is soon known better here.
+    fn found_nobody(&mut self, now: Duration) {
+        self.next_look = self.next_look.map(|next| next.min(now + SOON));
+    }
+}
+
+/// The first of these units that somebody has: how many come before it, what it is called, and who has it.
+async fn first_held(leases: &Leases, units: Vec<(Key, String)>) -> Option<(usize, String, String)> {
+    for (before, (key, unit)) in units.into_iter().enumerate() {
+        if let Some(holder) = current_holder(leases, &key).await {
+            return Some((before, unit, holder.whom));
+        }
+    }
+    None
+}
+
+impl Scheduler {
+    /// Looks who has what this process waits for, if it does.
+    pub(super) fn look_for_others(&mut self, now: Duration) {
+        let under_way = self.slots.tasks() + self.pending.count() + self.outputs.unwritten();
+        let is_idle = self.stop.is_none() && under_way == 0 && !self.incoming.is_open();
+        if !self.others.is_due(is_idle, now) {
+            return;
+        }
+        let first = self.board.others().take(FEW);
+        let units: Vec<(Key, String)> = first.map(|key| (key.clone(), self.shown(key))).collect();
+        let count = self.board.others().count();
+        self.others.next_look = Some(now + if count > 0 { SELDOM } else { SOON });
+        if count == 0 {
+            return;
+        }
+        let (leases, sender) = (self.leases.clone(), self.sender.clone());
+        tokio::spawn(async move {
+            let found = first_held(&leases, units).await;
+            let before = found.as_ref().map_or(0, |(before, ..)| *before);
+            let found = found.map(|(_, unit, whom)| (unit, whom));
+            let _over = sender.send(Event::Others { found, more: count - before - 1 });
+        });
+    }
+
+    /// This was found of who has the units that are waited for.
+    pub(super) fn on_others(&mut self, found: Option<(String, String)>, more: usize) {
+        match found {
+            Some((unit, whom)) => self.others.found(unit, whom, more).into_iter().for_each(output::tell),
+            None => self.others.found_nobody(boottime()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: nothing is looked for while something is done here, nor soon after that; each holder is told once, and nobody once the wait is over; units
+    //! that have come to their ends hide no other, and where there is no other it is looked again soon.
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn who_has_nothing_to_do_looks_for_others_after_a_while() {
+        let mut others = OthersUnits::default();
+        let mut due = |is_idle, at: u32| others.is_due(is_idle, SECOND * at);
+        assert_eq!([due(true, 10), due(true, 11), due(true, 12)], [false, false, true]);
+        assert_eq!(
+            [due(false, 13), due(true, 14), due(true, 15), due(true, 16)],
+            [false, false, false, true]
+        );
+    }
+
+    #[test]
+    fn each_holder_is_told_once_and_nobody_who_is_waited_for_no_more() {
+        let mut others = OthersUnits::default();
+        let mut found = |is_idle, whom: &str, more| {
+            others.is_due(is_idle, SECOND);
+            others.found("u".to_owned(), whom.to_owned(), more)
+        };
+        assert_eq!(found(false, "a", 0), None);
+        assert_eq!(found(true, "a", 0).as_deref(), Some("waiting for u, held by a"));
+        assert_eq!(found(true, "a", 1), None);
+        assert_eq!(found(true, "b", 2).as_deref(), Some("waiting for u, held by b, and for 2 more"));
+    }
+    #[tokio::test]
+    async fn a_unit_that_has_come_to_its_end_hides_no_other() {
+        let store = tenure::memory();
+        let (there, here) = (Leases::new(store.clone()).unwrap(), Leases::new(store).unwrap());
+        let units = ["a", "b", "c"].map(|unit| (Key::new(unit).unwrap(), unit.to_owned())).to_vec();
+        assert_eq!(first_held(&here, units.clone()).await, None);
+        let guard = there.acquire("b").await.unwrap();
+        let (before, unit, whom) = first_held(&here, units).await.unwrap();
+        assert_eq!((before, unit.as_str()), (1, "b"));
+        assert!(whom.starts_with(there.holder().as_str()), "{whom}");
+        guard.release().await;
+    }
+
+    #[test]
+    fn where_nobody_was_found_it_is_looked_again_soon() {
+        let mut others = OthersUnits { next_look: Some(SECOND * 64), told: None };
+        others.found_nobody(SECOND * 4);
+        assert_eq!([5, 6].map(|at| others.is_due(true, SECOND * at)), [false, true]);
+        others.is_due(false, SECOND * 7);
+        others.found_nobody(SECOND * 8);
+        assert_eq!(others.next_look, None, "somebody is at work here");
+    }
+}
