@@ -1,6 +1,6 @@
 //! Waiting for hints that begin to come in their own time.
 
-use crate::Scribe;
+use crate::RecordFactory;
 use std::time::Duration;
 use tenure_store::{Changes, Hint, Outcome, Store};
 
@@ -14,14 +14,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// When no hint comes, or a write does not win.
 #[allow(clippy::expect_used, reason = "a test fails by panicking")]
 pub async fn hinted<S: Store>(store: &S, changes: &mut Changes, prefix: &str) {
-    let scribe = Scribe::new();
+    let factory = RecordFactory::new();
     let mut written = Vec::new();
     let told = async {
         loop {
-            let (record, key) = (scribe.vacant(1), scribe.key(&format!("{prefix}{}", written.len())));
+            let (record, key) = (factory.vacant(1), factory.key(&format!("{prefix}{}", written.len())));
             let version = record.version();
             let outcome =
-                store.write(scribe.if_vacant(&key, record)).await.expect("a write that is answered");
+                store.write(factory.if_vacant(&key, record)).await.expect("a write that is answered");
             assert!(matches!(outcome, Outcome::Won { .. }), "{key}: {outcome:?}");
             written.push(Hint::Written(key, version));
             // It may be that of an earlier write.

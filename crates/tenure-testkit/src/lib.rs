@@ -31,7 +31,7 @@ mod hinted;
 mod lease_subject;
 mod listening;
 mod live;
-mod scribe;
+mod record_factory;
 mod subject;
 mod suite;
 
@@ -41,7 +41,7 @@ pub use hinted::hinted;
 pub use lease_subject::{LeaseRefusal, LeaseSubject, LostMessage, Tenant};
 pub use listening::{listens, listens_by};
 pub use live::{Fixture, Live, unique};
-pub use scribe::Scribe;
+pub use record_factory::RecordFactory;
 pub use subject::{Clones, Prefixed, Subject};
 #[doc(hidden)]
 pub use suite::examine;

@@ -2,7 +2,7 @@
 //! forked it off, and what other tests' threads had locked stays locked there.
 //!
 //! Plan: guards, bodies' leases, leaders, units and ranges, in a child that is really forked off: nothing is believed, who waits for an end is
-//! told, each call is answered within seconds, and what the child drops is the parent's still.
+//! told, each call is answered within seconds, and what the child drops is the parent's still, also what watches a store's file.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 #![allow(clippy::disallowed_methods, reason = "how long a child takes is measured by the machine's clock")]
@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tenure::fleet::{Event, Fleet, NewUnit};
 use tenure::range::{KeyRange, Section};
-use tenure::{AnyStore, Leases, Request, Wall};
+use tenure::{AnyStore, Leases, Request, Store, Wall};
 use tokio::runtime::Runtime;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -121,6 +121,24 @@ fn s1_a_forked_child_believes_in_no_lease_and_each_call_is_refused() {
     runtime.block_on(async {
         assert!(leases.peek("attached").await.unwrap().is_some());
         let _another = leases.acquire("another").await.unwrap();
+    });
+}
+
+#[test]
+fn l4_what_a_forked_child_drops_of_a_store_goes_on_telling_the_parent_of_changes() {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let directory = tempfile::tempdir().unwrap();
+    let runtime = parents_runtime();
+    let store = in_a_file(&directory);
+    let mut changes = runtime.block_on(async { store.changed("").unwrap() });
+    in_a_child(store, async |store| drop(store));
+    let leases = Leases::builder(in_a_file(&directory)).start().unwrap();
+    runtime.block_on(async {
+        // Whoever waits for it is told.
+        assert!(leases.acquire("told").await.unwrap().release().await);
+        let told = tokio::time::timeout(Duration::from_secs(60), changes.recv()).await;
+        assert!(told.expect("nothing is told").is_some(), "the child has ended what tells");
+        leases.stop().await;
     });
 }
 

@@ -45,6 +45,8 @@ mod linux {
     pub(crate) struct Watcher {
         subscribers: Arc<Told>,
         stop: Arc<OwnedFd>,
+        /// Where its thread is. A forked child has a copy of this, and no such thread.
+        process: u32,
     }
 
     fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -62,7 +64,7 @@ mod linux {
             })?;
             let file = (found.dev(), found.ino());
             let mut running = locked(&RUNNING);
-            let shared = running.get(&file).and_then(Weak::upgrade);
+            let shared = running.get(&file).and_then(Weak::upgrade).filter(|shared| shared.is_here());
             if let Some(shared) = shared.filter(|shared| locked(&shared.subscribers).is_some()) {
                 return Ok(shared);
             }
@@ -108,7 +110,11 @@ mod linux {
                     watch(&events, &stopped, (&side, news), &told, || identity(&path) == Some(file));
                 })
                 .map_err(|error| StoreError::unavailable(format!("can't start a thread ({error})")))?;
-            Ok(Watcher { subscribers, stop })
+            Ok(Watcher { subscribers, stop, process: std::process::id() })
+        }
+
+        fn is_here(&self) -> bool {
+            self.process == std::process::id()
         }
 
         /// Hints of keys that begin with `prefix`.
@@ -123,8 +129,11 @@ mod linux {
 
     impl Drop for Watcher {
         fn drop(&mut self) {
-            // Can't fail: the counter is far from its end, and the thread holds the other reference.
-            let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+            // A forked child shares the counter, and the thread is its parent's.
+            if self.is_here() {
+                // Can't fail: the counter is far from its end, and the thread holds the other reference.
+                let _ = rustix::io::write(&self.stop, &1u64.to_ne_bytes());
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! Many at once: exactly one wins, and nothing is lost.
 
 use super::{read, won, write};
-use crate::{AnySubject, Scribe};
+use crate::{AnySubject, RecordFactory};
 use std::sync::Arc;
 use tenure_core::op::{Outcome, Write};
 use tenure_core::{Fence, Key};
@@ -53,25 +53,25 @@ fn assert_one_winner(outcomes: &[Outcome]) -> (tenure_core::Version, Fence) {
 
 /// Of many who take a vacant key, one gets it; round after round, with a growing fence.
 pub async fn one_contender_wins_a_vacant_key(subject: &AnySubject) {
-    let (stores, scribe) = (handles(subject).await, Scribe::new());
-    let key = scribe.key("a");
+    let (stores, factory) = (handles(subject).await, RecordFactory::new());
+    let key = factory.key("a");
     let mut last = Fence(0);
     for round in 0..ROUNDS {
-        let writes = (0..CONTENDERS).map(|_| scribe.if_vacant(&key, scribe.held(1))).collect();
+        let writes = (0..CONTENDERS).map(|_| factory.if_vacant(&key, factory.held(1))).collect();
         let (version, fence) = assert_one_winner(&race(&stores, writes).await);
         assert!(fence > last, "round {round}: {fence} after {last}");
         last = fence;
-        let release = scribe.unchanged(&key, version, scribe.vacant(fence.0));
+        let release = factory.unchanged(&key, version, factory.vacant(fence.0));
         won(write(&stores[round % CONTENDERS], release).await);
     }
 }
 
 /// Of many who create a key, one does.
 pub async fn one_contender_wins_an_absent_key(subject: &AnySubject) {
-    let (stores, scribe) = (handles(subject).await, Scribe::new());
+    let (stores, factory) = (handles(subject).await, RecordFactory::new());
     for round in 0..ROUNDS {
-        let key = scribe.key(&format!("key/{round}"));
-        let writes = (0..CONTENDERS).map(|n| scribe.absent(&key, scribe.held(n as u64))).collect();
+        let key = factory.key(&format!("key/{round}"));
+        let writes = (0..CONTENDERS).map(|n| factory.absent(&key, factory.held(n as u64))).collect();
         assert_one_winner(&race(&stores, writes).await);
     }
 }
@@ -79,14 +79,14 @@ pub async fn one_contender_wins_an_absent_key(subject: &AnySubject) {
 /// Many count in one record by compare-and-set, and the sum is right.
 pub async fn no_increment_is_lost(subject: &AnySubject) {
     const EACH: u64 = 15;
-    let (stores, scribe) = (handles(subject).await, Arc::new(Scribe::new()));
-    let key = scribe.key("count");
-    won(write(&stores[0], scribe.absent(&key, scribe.vacant(0))).await);
+    let (stores, factory) = (handles(subject).await, Arc::new(RecordFactory::new()));
+    let key = factory.key("count");
+    won(write(&stores[0], factory.absent(&key, factory.vacant(0))).await);
     let counting = stores.iter().map(|store| {
-        let (store, scribe, key) = (store.clone(), Arc::clone(&scribe), key.clone());
+        let (store, factory, key) = (store.clone(), Arc::clone(&factory), key.clone());
         tokio::spawn(async move {
             for _ in 0..EACH {
-                increment(&store, &scribe, &key).await;
+                increment(&store, &factory, &key).await;
             }
         })
     });
@@ -99,10 +99,10 @@ pub async fn no_increment_is_lost(subject: &AnySubject) {
 }
 
 /// Counts one up. Each loss shows the record to try again with.
-async fn increment(store: &AnyStore, scribe: &Scribe, key: &Key) {
+async fn increment(store: &AnyStore, factory: &RecordFactory, key: &Key) {
     let (mut record, mut version) = read(store, key).await.expect("the count stands");
     loop {
-        match write(store, scribe.unchanged(key, version, scribe.vacant(record.fence.0 + 1))).await {
+        match write(store, factory.unchanged(key, version, factory.vacant(record.fence.0 + 1))).await {
             Outcome::Won { .. } => return,
             Outcome::Lost(standing) => {
                 let standing = standing.expect("the count stands");
@@ -115,21 +115,21 @@ async fn increment(store: &AnyStore, scribe: &Scribe, key: &Key) {
 
 /// Batches and single writes at the same time: each gets its own answer.
 pub async fn batches_and_single_writes_do_not_mix_up(subject: &AnySubject) {
-    let (store, scribe) = (subject.store().await, Arc::new(Scribe::new()));
+    let (store, factory) = (subject.store().await, Arc::new(RecordFactory::new()));
     let size = store.capabilities().batch.min(20) as u64;
     let tasks: Vec<_> = (0..40u64)
         .map(|task| {
-            let (store, scribe) = (store.clone(), Arc::clone(&scribe));
+            let (store, factory) = (store.clone(), Arc::clone(&factory));
             tokio::spawn(async move {
-                let key = |n: u64| scribe.key(&format!("{task}/{n}"));
+                let key = |n: u64| factory.key(&format!("{task}/{n}"));
                 let fence = |n: u64| task * 1000 + n;
                 if task % 4 == 0 {
-                    let writes = (0..size).map(|n| scribe.absent(&key(n), scribe.held(fence(n)))).collect();
+                    let writes = (0..size).map(|n| factory.absent(&key(n), factory.held(fence(n)))).collect();
                     let outcomes = store.write_many(writes).await.unwrap();
                     let fences: Vec<u64> = outcomes.into_iter().map(|outcome| won(outcome).1.0).collect();
                     assert_eq!(fences, (0..size).map(fence).collect::<Vec<_>>());
                 } else {
-                    let outcome = write(&store, scribe.absent(&key(0), scribe.held(fence(0)))).await;
+                    let outcome = write(&store, factory.absent(&key(0), factory.held(fence(0)))).await;
                     assert_eq!(won(outcome).1.0, fence(0));
                 }
                 assert_eq!(read(&store, &key(0)).await.unwrap().0.fence.0, fence(0));

@@ -1,7 +1,7 @@
 //! Hints of changes: nothing depends on them but speed, so these checks are generous with time.
 
 use super::{won, write};
-use crate::{AnySubject, Scribe};
+use crate::{AnySubject, RecordFactory};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{Ask, ErrorKind, Key, Letter};
@@ -29,20 +29,20 @@ async fn await_hint(changes: &mut Changes, key: &Key, written: &[Version]) {
 
 /// Whoever waits for a key hears of its release by another handle; and again, and again.
 pub async fn a_vacated_key_is_hinted_to_other_handles(subject: &AnySubject) {
-    let (one, other, scribe) = (subject.store().await, subject.store().await, Scribe::new());
+    let (one, other, factory) = (subject.store().await, subject.store().await, RecordFactory::new());
     if !one.capabilities().watch {
         return;
     }
-    let key = scribe.key("watched/a");
+    let key = factory.key("watched/a");
     let mut everywhere = other.changed("").unwrap();
     let mut below = other.changed("watched/").unwrap();
     let mut own = one.changed("watched/a").unwrap();
     let mut written = Vec::new();
     for _ in 0..3 {
-        let (version, fence) = won(write(&one, scribe.if_vacant(&key, scribe.held(5))).await);
+        let (version, fence) = won(write(&one, factory.if_vacant(&key, factory.held(5))).await);
         // What came for the acquisition, if anything, is not what this waits for.
         while everywhere.try_recv().is_ok() || below.try_recv().is_ok() || own.try_recv().is_ok() {}
-        let (vacated, _) = won(write(&one, scribe.unchanged(&key, version, scribe.vacant(fence.0))).await);
+        let (vacated, _) = won(write(&one, factory.unchanged(&key, version, factory.vacant(fence.0))).await);
         written.extend([version, vacated]);
         await_hint(&mut everywhere, &key, &written).await;
         await_hint(&mut below, &key, &written).await;
@@ -52,18 +52,18 @@ pub async fn a_vacated_key_is_hinted_to_other_handles(subject: &AnySubject) {
 
 /// A holder hears of mail.
 pub async fn mail_is_hinted_to_other_handles(subject: &AnySubject) {
-    let (one, other, scribe) = (subject.store().await, subject.store().await, Scribe::new());
+    let (one, other, factory) = (subject.store().await, subject.store().await, RecordFactory::new());
     if !one.capabilities().watch {
         return;
     }
-    let key = scribe.key("a");
-    let mut record = scribe.held(5);
-    let (version, _) = won(write(&one, scribe.absent(&key, record.clone())).await);
+    let key = factory.key("a");
+    let mut record = factory.held(5);
+    let (version, _) = won(write(&one, factory.absent(&key, record.clone())).await);
     let mut changes = one.changed("").unwrap();
-    record.nonce = scribe.nonce();
+    record.nonce = factory.nonce();
     let letter = Letter::new(key.clone(), Ask::HandOver);
     record.tenure.as_mut().unwrap().mail.push(letter);
-    let (mailed, _) = won(write(&other, scribe.unchanged(&key, version, record)).await);
+    let (mailed, _) = won(write(&other, factory.unchanged(&key, version, record)).await);
     await_hint(&mut changes, &key, &[version, mailed]).await;
 }
 
@@ -76,11 +76,12 @@ pub async fn a_runtime_that_ends_takes_no_hints_along(subject: &AnySubject) {
     /// So often hints may end.
     const ENDS: u32 = 10;
     const PAUSE: Duration = Duration::from_millis(100);
-    let (store, other, scribe) = (Arc::new(subject.store().await), subject.store().await, Scribe::new());
+    let (store, other, factory) =
+        (Arc::new(subject.store().await), subject.store().await, RecordFactory::new());
     if !store.capabilities().watch {
         return;
     }
-    let key = scribe.key("a");
+    let key = factory.key("a");
     let (first, used) = (Arc::clone(&store), key.clone());
     let work = move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -105,8 +106,9 @@ pub async fn a_runtime_that_ends_takes_no_hints_along(subject: &AnySubject) {
     }
     let (mut written, mut ends, mut vague) = (Vec::new(), 0, 0);
     for tries in 1.. {
-        let (version, fence) = won(write(&other, scribe.if_vacant(&key, scribe.held(5))).await);
-        let (vacated, _) = won(write(&other, scribe.unchanged(&key, version, scribe.vacant(fence.0))).await);
+        let (version, fence) = won(write(&other, factory.if_vacant(&key, factory.held(5))).await);
+        let (vacated, _) =
+            won(write(&other, factory.unchanged(&key, version, factory.vacant(fence.0))).await);
         written.extend([version, vacated]);
         match tokio::time::timeout(PAUSE, changes.recv()).await {
             Ok(Some(Hint::Written(hinted, version))) if hinted == key && written.contains(&version) => break,

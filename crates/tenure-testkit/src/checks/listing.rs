@@ -1,14 +1,14 @@
 //! Listings: in order, complete, and literal.
 
 use super::{won, write};
-use crate::{AnySubject, Scribe};
+use crate::{AnySubject, RecordFactory};
 use std::time::Duration;
 use tenure_core::{ErrorKind, Key};
 use tenure_store::{AnyStore, Freshness, Listed, Store, StoreExt};
 
-async fn fill(store: &AnyStore, scribe: &Scribe, keys: impl IntoIterator<Item = impl AsRef<str>>) {
+async fn fill(store: &AnyStore, factory: &RecordFactory, keys: impl IntoIterator<Item = impl AsRef<str>>) {
     for key in keys {
-        won(write(store, scribe.absent(&scribe.key(key.as_ref()), scribe.held(5))).await);
+        won(write(store, factory.absent(&factory.key(key.as_ref()), factory.held(5))).await);
     }
 }
 
@@ -18,7 +18,7 @@ fn names(listed: &[Listed]) -> Vec<&str> {
 
 /// The order is that of the keys' bytes, not that of any language.
 pub async fn keys_come_in_byte_order(subject: &AnySubject) {
-    let (store, scribe) = (subject.store().await, Scribe::new());
+    let (store, factory) = (subject.store().await, RecordFactory::new());
     if !store.capabilities().list {
         return;
     }
@@ -39,16 +39,16 @@ pub async fn keys_come_in_byte_order(subject: &AnySubject) {
         "aa",
         "\u{7f}",
     ];
-    fill(&store, &scribe, keys).await;
+    fill(&store, &factory, keys).await;
     keys.sort_unstable();
     assert_eq!(names(&store.list_all("").await.unwrap()), keys);
 }
 
 /// Several records in one request: all of those that exist, each as it stands, and nothing else.
 pub async fn several_are_read_at_once(subject: &AnySubject) {
-    let (store, scribe) = (subject.store().await, Scribe::new());
-    fill(&store, &scribe, (0..30).map(|n| format!("many/{n}"))).await;
-    let wanted: Vec<Key> = (0..40).step_by(3).map(|n| scribe.key(&format!("many/{n}"))).collect();
+    let (store, factory) = (subject.store().await, RecordFactory::new());
+    fill(&store, &factory, (0..30).map(|n| format!("many/{n}"))).await;
+    let wanted: Vec<Key> = (0..40).step_by(3).map(|n| factory.key(&format!("many/{n}"))).collect();
     let mut found = store.read_many(&wanted, Freshness::Latest).await.unwrap();
     found.sort_by_key(|listed| wanted.iter().position(|key| *key == listed.key));
     assert_eq!(found.len(), 10, "{:?}", names(&found));
@@ -62,10 +62,10 @@ pub async fn several_are_read_at_once(subject: &AnySubject) {
 /// Where a recent state will do, the one that is shown was written; and in the end it is the latest.
 pub async fn a_recent_state_was_written_and_becomes_the_latest(subject: &AnySubject) {
     const PATIENCE: Duration = Duration::from_secs(20);
-    let (store, scribe) = (subject.store().await, Scribe::new());
-    let key = scribe.key("recent");
-    let (first, fence) = won(write(&store, scribe.absent(&key, scribe.held(5))).await);
-    let (last, _) = won(write(&store, scribe.unchanged(&key, first, scribe.vacant(fence.0))).await);
+    let (store, factory) = (subject.store().await, RecordFactory::new());
+    let key = factory.key("recent");
+    let (first, fence) = won(write(&store, factory.absent(&key, factory.held(5))).await);
+    let (last, _) = won(write(&store, factory.unchanged(&key, first, factory.vacant(fence.0))).await);
     let becomes_the_latest = async {
         loop {
             let found = store.read_many(std::slice::from_ref(&key), Freshness::Recent).await.unwrap();
@@ -83,13 +83,13 @@ pub async fn a_recent_state_was_written_and_becomes_the_latest(subject: &AnySubj
 
 /// Page after page, every key comes exactly once, and a page that is not full is the last.
 pub async fn pages_are_complete_and_do_not_overlap(subject: &AnySubject) {
-    let (store, scribe) = (subject.store().await, Scribe::new());
+    let (store, factory) = (subject.store().await, RecordFactory::new());
     if !store.capabilities().list {
         return;
     }
     let keys: Vec<String> = (0..60).map(|n| format!("page/{n:02}")).collect();
-    fill(&store, &scribe, &keys).await;
-    fill(&store, &scribe, ["page", "page0", "paga/99"]).await;
+    fill(&store, &factory, &keys).await;
+    fill(&store, &factory, ["page", "page0", "paga/99"]).await;
     for size in [1, 7, 20, 59, 60, 61] {
         let (mut found, mut after): (Vec<String>, Option<Key>) = (Vec::new(), None);
         loop {
@@ -109,7 +109,7 @@ pub async fn pages_are_complete_and_do_not_overlap(subject: &AnySubject) {
 
 /// Characters that are special elsewhere mean themselves in a prefix.
 pub async fn a_prefix_is_taken_literally(subject: &AnySubject) {
-    let (store, scribe) = (subject.store().await, Scribe::new());
+    let (store, factory) = (subject.store().await, RecordFactory::new());
     if !store.capabilities().list {
         return;
     }
@@ -122,8 +122,8 @@ pub async fn a_prefix_is_taken_literally(subject: &AnySubject) {
         }
     }
     keys.retain(|key| !key.is_empty());
-    fill(&store, &scribe, &keys).await;
-    fill(&store, &scribe, ["plain", "x", "\u{10ffff}\u{10ffff}\u{10ffff}"]).await;
+    fill(&store, &factory, &keys).await;
+    fill(&store, &factory, ["plain", "x", "\u{10ffff}\u{10ffff}\u{10ffff}"]).await;
     keys.extend(["plain".to_owned(), "x".to_owned(), "\u{10ffff}\u{10ffff}\u{10ffff}".to_owned()]);
     keys.sort_unstable();
     let prefixes =
@@ -137,11 +137,11 @@ pub async fn a_prefix_is_taken_literally(subject: &AnySubject) {
 
 /// `after` need not be a key that exists, nor one below the prefix.
 pub async fn a_listing_begins_after_the_key_that_is_named(subject: &AnySubject) {
-    let (store, scribe) = (subject.store().await, Scribe::new());
+    let (store, factory) = (subject.store().await, RecordFactory::new());
     if !store.capabilities().list {
         return;
     }
-    fill(&store, &scribe, ["a/1", "a/2", "a/3", "b/1"]).await;
+    fill(&store, &factory, ["a/1", "a/2", "a/3", "b/1"]).await;
     for (after, expected) in [
         ("a", vec!["a/1", "a/2", "a/3"]),
         ("a/", vec!["a/1", "a/2", "a/3"]),
@@ -153,7 +153,7 @@ pub async fn a_listing_begins_after_the_key_that_is_named(subject: &AnySubject) 
         ("z", vec![]),
         ("\u{0}", vec!["a/1", "a/2", "a/3"]),
     ] {
-        let after = scribe.key(after);
+        let after = factory.key(after);
         let listed = store.list("a/", Some(&after), 10).await.unwrap();
         assert_eq!(names(&listed), expected, "after {after}");
     }
@@ -161,12 +161,12 @@ pub async fn a_listing_begins_after_the_key_that_is_named(subject: &AnySubject) 
 
 /// A listing has the records themselves, of every handle.
 pub async fn listed_records_are_those_that_are_read(subject: &AnySubject) {
-    let (one, other, scribe) = (subject.store().await, subject.store().await, Scribe::new());
+    let (one, other, factory) = (subject.store().await, subject.store().await, RecordFactory::new());
     if !one.capabilities().list {
         return;
     }
-    fill(&one, &scribe, ["a", "b"]).await;
-    won(write(&other, scribe.absent(&scribe.key("c"), scribe.vacant(9))).await);
+    fill(&one, &factory, ["a", "b"]).await;
+    won(write(&other, factory.absent(&factory.key("c"), factory.vacant(9))).await);
     let all = other.list_all("").await.unwrap();
     assert_eq!(names(&all), ["a", "b", "c"], "held or vacant, all are listed");
     for listed in all {

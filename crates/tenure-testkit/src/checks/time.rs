@@ -1,7 +1,7 @@
 //! The age of records. A store that doesn't attest ages must not tell any that are wrong either.
 
 use super::{won, write};
-use crate::{AnySubject, Scribe};
+use crate::{AnySubject, RecordFactory};
 use std::time::Duration;
 use tenure_core::Times;
 use tenure_core::op::Outcome;
@@ -11,11 +11,11 @@ const SPAN: Duration = Duration::from_millis(30);
 
 /// An age counts from no earlier than the write was sent, and goes on growing.
 pub async fn an_age_is_never_over_the_truth_and_grows(subject: &AnySubject) {
-    let (store, other, scribe, clock) =
-        (subject.store().await, subject.store().await, Scribe::new(), subject.clock());
-    let key = scribe.key("a");
+    let (store, other, factory, clock) =
+        (subject.store().await, subject.store().await, RecordFactory::new(), subject.clock());
+    let key = factory.key("a");
     let sent = clock.now().held;
-    won(write(&store, scribe.absent(&key, scribe.held(5))).await);
+    won(write(&store, factory.absent(&key, factory.held(5))).await);
     let mut last = None;
     for round in 1..=3u32 {
         subject.pass(SPAN).await;
@@ -35,12 +35,12 @@ pub async fn an_age_is_never_over_the_truth_and_grows(subject: &AnySubject) {
 
 /// Reads, listings and refusals tell the age alike.
 pub async fn an_age_is_told_with_every_answer(subject: &AnySubject) {
-    let (store, scribe) = (subject.store().await, Scribe::new());
-    let key = scribe.key("a");
-    won(write(&store, scribe.absent(&key, scribe.held(5))).await);
+    let (store, factory) = (subject.store().await, RecordFactory::new());
+    let key = factory.key("a");
+    won(write(&store, factory.absent(&key, factory.held(5))).await);
     subject.pass(SPAN).await;
     let read = store.read(&key).await.unwrap().expect("the record stands").age();
-    let Outcome::Lost(Some(standing)) = write(&store, scribe.if_vacant(&key, scribe.held(5))).await else {
+    let Outcome::Lost(Some(standing)) = write(&store, factory.if_vacant(&key, factory.held(5))).await else {
         panic!("a held key was taken");
     };
     let mut ages = vec![read, standing.age()];
@@ -57,12 +57,12 @@ pub async fn an_age_is_told_with_every_answer(subject: &AnySubject) {
 
 /// The age is that of the last write, not of the key.
 pub async fn a_write_makes_the_record_young_again(subject: &AnySubject) {
-    let (store, scribe, clock) = (subject.store().await, Scribe::new(), subject.clock());
-    let key = scribe.key("a");
-    let (version, _) = won(write(&store, scribe.absent(&key, scribe.held(5))).await);
+    let (store, factory, clock) = (subject.store().await, RecordFactory::new(), subject.clock());
+    let key = factory.key("a");
+    let (version, _) = won(write(&store, factory.absent(&key, factory.held(5))).await);
     subject.pass(SPAN * 10).await;
     let sent = clock.now().held;
-    won(write(&store, scribe.unchanged(&key, version, scribe.held(5))).await);
+    won(write(&store, factory.unchanged(&key, version, factory.held(5))).await);
     let age = store.read(&key).await.unwrap().expect("the record stands").age();
     let truth = clock.now().held.since(sent);
     assert!(age <= Some(truth), "{age:?} is more than the truth, {truth:?}");
@@ -70,17 +70,17 @@ pub async fn a_write_makes_the_record_young_again(subject: &AnySubject) {
 
 /// Readings of one clock can be compared across writes: sections count by that for how long a lease has stood.
 pub async fn times_of_successive_writes_are_of_one_clock(subject: &AnySubject) {
-    let (store, other, scribe, clock) =
-        (subject.store().await, subject.store().await, Scribe::new(), subject.clock());
-    let key = scribe.key("a");
+    let (store, other, factory, clock) =
+        (subject.store().await, subject.store().await, RecordFactory::new(), subject.clock());
+    let key = factory.key("a");
     let sent = clock.now().held;
-    let (version, _) = won(write(&store, scribe.absent(&key, scribe.held(5))).await);
+    let (version, _) = won(write(&store, factory.absent(&key, factory.held(5))).await);
     let first = store.read(&key).await.unwrap().expect("the record stands").times;
     let again = other.read(&key).await.unwrap().expect("the record stands").times;
     let of_write = |times: Option<Times>| times.map(|times| (times.clock, times.written));
     assert_eq!(of_write(first), of_write(again), "who reads makes no difference");
     subject.pass(SPAN).await;
-    won(write(&other, scribe.unchanged(&key, version, scribe.held(5))).await);
+    won(write(&other, factory.unchanged(&key, version, factory.held(5))).await);
     subject.pass(SPAN).await;
     let last = store.read(&key).await.unwrap().expect("the record stands").times;
     let Some((first, last)) = first.zip(last).filter(|(first, last)| first.clock == last.clock) else {

@@ -6,13 +6,13 @@ use tenure_core::{Fence, HolderId, Key, Metadata, Nonce, Record, Tenure, Ttl, Ve
 
 /// Makes records and writes, each with a nonce that no other has.
 #[derive(Debug, Default)]
-pub struct Scribe {
+pub struct RecordFactory {
     drawn: AtomicU64,
 }
 
 #[allow(clippy::expect_used, reason = "the texts are the test's own")]
-impl Scribe {
-    /// A scribe whose nonces begin at one. Use one for each set of records.
+impl RecordFactory {
+    /// A factory whose nonces begin at one. Use one for each set of records.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
