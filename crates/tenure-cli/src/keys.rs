@@ -5,7 +5,7 @@ use crate::text::escaped;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use tenure::store::reserved::WORK;
-use tenure::{Key, Metadata};
+use tenure::{Key, Metadata, Value};
 
 /// The name of a job: 1 to 128 bytes without a slash.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,6 +60,30 @@ impl JobName {
 pub(crate) const STATUS: &str = "status";
 /// What the status begins with where the record has the unit's name.
 pub(crate) const NAMED: &str = "named-";
+
+/// The field that has the unit's name, where its key can't have it.
+pub(crate) const NAME: &str = "name";
+/// What stands in a key for a unit that can't stand there itself: a digest of 256 bits.
+pub(crate) const DIGEST: &str = "sha256-";
+
+/// Whether the end of a key is no name.
+pub(crate) fn is_digest(unit: &str) -> bool {
+    unit.strip_prefix(DIGEST)
+        .is_some_and(|digest| digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()))
+}
+
+/// The name of a unit whose key has only a digest of it, if the record tells it.
+pub(crate) fn kept_name<'m>(key: &Key, metadata: &'m Metadata) -> Option<&'m [u8]> {
+    match (JobName::of_key(key)?, metadata.get(NAME)?) {
+        ((_, end), Value::Bytes(name)) if is_digest(end) => Some(name.as_slice()),
+        _ => None,
+    }
+}
+
+/// A unit as text, in which bytes that are none are escaped.
+pub(crate) fn text_of(unit: &[u8]) -> String {
+    std::str::from_utf8(unit).map_or_else(|_| unit.escape_ascii().to_string(), str::to_owned)
+}
 
 /// Where a unit of a job stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,7 +1,7 @@
 //! `tenure rm --damaged`, by the real binary on real files: the way out for a key whose record can't be read.
 //!
 //! Plan: records of every kind, damaged, are removed, and their keys can be had again; the copy that is printed puts back what
-//! was there; what is whole, held, of a newer version or absent is refused and left alone, also where only the status is of a newer one, which doctor tells, too; nobody is there to ask; fences never go
+//! was there; what is whole, held, of a newer version or absent is refused and left alone, also where only the status is of a newer one, which all verbs tell that count records; nobody is there to ask; fences never go
 //! back, also where the clock is behind the last one. One of any size takes no memory. What is attached to a session that can't be read is neither held nor free. That only what was seen is removed is a check of every store.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -190,6 +190,42 @@ fn a_unit_with_a_status_of_a_newer_version_is_left_to_that_version() {
     let removed = bench.run(&["fleet", "rm", "f", "u", "bad", "--yes"]);
     let advised = ["bad", "u"].map(|unit| removed.err.contains(&format!("--damaged fleet/f/unit/{unit}`")));
     assert_eq!((removed.code, advised), (65, [true, false]), "{removed:?}");
+}
+
+#[test]
+fn where_records_are_counted_those_of_a_newer_version_are_told_apart() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["fleet", "add", "f", "u", "bad"]).code, 0);
+    let asleep = Metadata::from([("status".to_owned(), Value::from("asleep"))]);
+    bench.plant("fleet/f/unit/u", None, Metadata::from([("tenure".to_owned(), Value::Map(asleep))]));
+    break_it(&bench, "fleet/f/unit/bad");
+    let counted = |told: &serde_json::Value| (told["damaged"].as_u64(), told["newer"].as_u64());
+    let fleets = bench.run(&["fleet", "ls", "--json"]).json();
+    assert_eq!(counted(&fleets["fleets"][0]), (Some(2), Some(1)), "{fleets}");
+    let units = bench.run(&["fleet", "units", "f", "--json"]).json();
+    let told = |record: &serde_json::Value| {
+        let key = record["key"].as_str().unwrap().to_owned();
+        (key, record["newer"].as_bool())
+    };
+    let told: Vec<_> = units["damaged"].as_array().unwrap().iter().map(told).collect();
+    let of = |unit: &str, is_newer| (format!("fleet/f/unit/{unit}"), Some(is_newer));
+    assert_eq!(told, [of("bad", false), of("u", true)]);
+    for verb in [&["fleet", "ls"][..], &["fleet", "units", "f"]] {
+        let ran = bench.run(verb);
+        let line =
+            |unit: &str| ran.err.lines().find(|line| line.contains(&format!("/unit/{unit}: "))).unwrap();
+        let is_no_damage = ["bad", "u"].map(|unit| line(unit).ends_with("; it is not damaged"));
+        assert_eq!(is_no_damage, [false, true], "{ran:?}");
+    }
+    let top = bench.run(&["fleet", "top", "f", "--once"]);
+    assert!(top.out.contains(", 1 damaged, 1 of a newer version "), "{top:?}");
+    let gc = ["gc", "--older-than", "0s", "--dry-run"];
+    let found = bench.run(&[&gc[..], &["--json"]].concat()).json();
+    assert_eq!(counted(&found), (Some(2), Some(1)), "{found}");
+    let found = bench.run(&gc);
+    for line in ["1 damaged record left as they are", "1 record kept: a newer version has written them"] {
+        assert!(found.err.contains(line), "{found:?}");
+    }
 }
 
 #[test]

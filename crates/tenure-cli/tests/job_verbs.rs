@@ -2,13 +2,14 @@
 //!
 //! Plan: what is told of a job while it runs, after units have failed, and of one that isn't there; failed units tried again, all
 //! of them and some; a job that is removed is run again, and not while somebody works on it, nor if somebody has come since it was asked;
-//! records that vanish under a worker, or are damaged; a unit that is called as a verb; a job of more units than a page.
+//! records that vanish under a worker, or are damaged, or held and damaged; a unit that is called as a verb; a job of more units than a page.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, Process, Ran, wait_until};
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
-use tenure::{Metadata, Value};
+use tenure::store::{Nonce, Tenure};
+use tenure::{Clock, HolderId, Metadata, Ttl, Value};
 
 /// A job of three units, of which those fail that are in the file `bad`.
 const NIGHT: [&str; 12] =
@@ -91,6 +92,30 @@ fn units_with_damaged_records_are_named_with_what_is_wrong() {
     assert!(newer.out.contains("remove the whole job (`tenure work rm`)"), "{newer:?}");
     assert_eq!(bench.run(&["work", "rm", "k", "--yes"]).code, 0);
     assert_eq!(bench.run(&["show", "work/k/a"]).code, 66);
+}
+
+#[test]
+fn a_damaged_record_that_somebody_holds_is_not_advised_to_be_removed() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["work", "--name", "j", "a", "b", "--", "true"]).code, 0);
+    let (holder, since) = (HolderId::new("who").unwrap(), tenure::clock::system().now().wall);
+    let tenure = Tenure::new(Nonce(7), holder, Ttl::clamped(600_000), since);
+    bench.plant("work/j/a", Some(tenure), Metadata::new());
+    let status = bench.run(&["work", "status", "j"]).out;
+    let advice = "\ntake such a record from its holder: tenure release KEY\n";
+    assert!(status.contains("\ndamaged, and held\n  work/j/a: ") && status.contains(advice), "{status}");
+    assert!(!status.contains("rm --damaged"), "{status}");
+    assert_eq!(bench.run(&["rm", "--damaged", "work/j/a", "--yes"]).code, 64);
+    // Of two, each is told with what helps.
+    bench.plant("work/j/b", None, Metadata::new());
+    let status = bench.run(&["work", "status", "j"]).out;
+    let (free, held) = status.split_once("\ndamaged, and held\n").unwrap();
+    assert!(free.contains("\ndamaged\n  work/j/b: "), "{status}");
+    assert!(free.ends_with(": tenure rm --damaged KEY"), "{status}");
+    assert!(held.contains("work/j/a: ") && !held.contains("rm --damaged"), "{status}");
+    // As it is advised.
+    assert_eq!(bench.run(&["release", "--now", "--yes", "work/j/a"]).code, 0);
+    assert_eq!(bench.run(&["rm", "--damaged", "work/j/a", "--yes"]).code, 0);
 }
 
 #[test]

@@ -96,11 +96,11 @@ mod top;
 mod watchdog;
 mod withdrawn;
 mod work;
-
 mod work_logged;
 mod work_order;
 mod work_output;
 mod work_pieces;
+mod work_processes;
 mod work_progress;
 mod work_runs;
 mod workflows;

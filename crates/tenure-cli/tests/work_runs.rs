@@ -318,6 +318,10 @@ fn a_unit_with_a_long_name_is_told_by_that_and_not_by_its_digest() {
     assert!(key.starts_with("work/j/sha256-"), "{listed}");
     let shown = bench.run(&["show", &key]).out;
     assert!(shown.contains(&format!("\nunit     {long}\n")), "{shown}");
+    for document in [&listed["leases"][0], &bench.show(&key)] {
+        let job = &document["job"];
+        assert_eq!((job["unit"].as_str(), job["unit_name"].as_str()), (key.get(7..), Some(long.as_str())));
+    }
     bench.sql("UPDATE tenure_record SET record = x'00' WHERE key LIKE 'work/j/sha256-%'");
     let ran = bench.run(&work(&[&long], &["true"]));
     let told = ran.err.lines().find(|line| line.contains("is left as it is")).unwrap();

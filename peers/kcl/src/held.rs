@@ -1,13 +1,12 @@
 //! A lease that is held, as its user sees it.
 
 use super::row::Row;
-use super::worker::loss_by;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tenure_core::{Clock, Fence, Loss, Now, Tick};
+use tenure_core::{Clock, Fence, HolderId, Loss, Now, Occupant, Tick, Wall};
 use tenure_store::parts::nap;
 use tokio::sync::Notify;
 
@@ -54,6 +53,14 @@ impl TenureNews {
         let is_known = may_be_made || counter == self.row.counter();
         is_known && row.holder() == Some(worker) && !row.has_changed_hands(&self.row)
     }
+}
+
+/// Why a lease is lost whose row stands so.
+pub(crate) fn loss_by(standing: Option<&Row>, wall: Wall) -> Loss {
+    let Some(row) = standing else { return Loss::Deleted };
+    let Some(holder) = row.holder() else { return Loss::Revoked };
+    let occupant = HolderId::new(holder).ok();
+    Loss::Taken(occupant.map(|holder| Occupant::new(holder, Fence(row.counter()), wall)))
 }
 
 impl TenureCell {
@@ -105,9 +112,12 @@ impl TenureCell {
     pub(crate) fn renewed(&self, row: &Row, until: Tick) {
         let mut news = self.news();
         if news.loss.is_none() {
+            self.until.fetch_max(until.0, Ordering::SeqCst);
+        }
+        // A release that is under way goes by this, too.
+        if matches!(news.loss, None | Some(Loss::Released)) {
             news.see(row);
             news.known_until = news.known_until.max(until);
-            self.until.fetch_max(until.0, Ordering::SeqCst);
         }
     }
 
@@ -339,6 +349,16 @@ mod tests {
             cell.goes_on(&base, Some(&owned(first, "me")), "me", Tick(4)),
             "it is further than that by now"
         );
+    }
+
+    #[test]
+    fn a_renewal_that_is_answered_while_the_lease_is_released_is_known_to_that_release() {
+        let cell = TenureCell::new(&owned(7, "me"), Tick(5));
+        let (base, counter) = cell.begin();
+        assert!(cell.gives_back());
+        cell.renewed(&owned(counter, "me"), Tick(20));
+        assert_eq!((cell.news().row.counter(), cell.until()), (8, Tick(0)), "it is believed no more");
+        assert!(cell.goes_on(&base, Some(&owned(counter, "me")), "me", Tick(30)), "its row would stay");
     }
 
     #[tokio::test]

@@ -9,7 +9,6 @@ mod talk;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use answers::loss_by;
 pub(crate) use talk::{
     Answered, ChangePurpose, Reply, WorkerAnswer, WorkerCommand, WorkerNotice, WorkerOutput, WorkerRequest,
 };

@@ -2,6 +2,8 @@
 //!
 //! The SDK loads credentials within the request that needs them, and a lease's requests are given up after a part of its ttl. A load
 //! that takes longer than that would begin anew with each request, and never end.
+//!
+//! The SDK's cache of credentials is above this. In it, other requests wait for the future of the one that asked first.
 
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
@@ -147,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn l4_a_request_that_is_not_polled_keeps_no_other_from_credentials() {
+    async fn a_request_that_is_not_polled_keeps_no_other_from_the_load() {
         let (load, _) = slow(FirstLoad::Loads);
         let mut first = Box::pin(load.join());
         let begun = std::future::poll_fn(|cx| std::task::Poll::Ready(first.as_mut().poll(cx).is_pending()));

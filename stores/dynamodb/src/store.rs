@@ -20,6 +20,9 @@ use tenure_store::parts::{Admission, Right};
 use tenure_store::{Capabilities, Changes, Expiry, Image, Inspection, Store};
 
 /// Records in one namespace of a DynamoDB table. Clones share their connections.
+///
+/// Each few minutes, one request loads credentials for all of them within the SDK, which wait for that request's future. So poll each future of
+/// this store until it ends, or drop it; in a `select!` whose other branch takes long, spawn it. Stores that `tenure::open` opens do so by themselves.
 #[derive(Clone)]
 pub struct DynamoStore {
     inner: Arc<TableClient>,

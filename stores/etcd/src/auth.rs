@@ -108,8 +108,10 @@ impl Login {
             }
         };
         let token = self.ask(password, place, member).await?;
-        let pass = Pass { number: self.last().map_or(0, |pass| pass.number) + 1, token };
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Some(pass.clone());
+        let mut last = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        // Another runtime may have got one meanwhile. Each has a number of its own.
+        let pass = Pass { number: last.as_ref().map_or(0, |pass| pass.number) + 1, token };
+        *last = Some(pass.clone());
         Ok(pass)
     }
 

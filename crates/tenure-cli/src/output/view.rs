@@ -1,7 +1,7 @@
 //! Records as people and programs are shown them.
 
 use crate::exit::{DAMAGED, Failure};
-use crate::keys::{JobName, UnitStatus};
+use crate::keys::{JobName, UnitStatus, kept_name, text_of};
 use crate::output::about::SessionAbouts;
 use crate::output::json::told;
 use crate::output::permits::{PermitsView, session};
@@ -285,7 +285,12 @@ impl View {
         }
         if let Some((job, unit)) = JobName::of_key(&self.key) {
             let status = self.unit_status().map(UnitStatus::name);
-            view.insert("job".into(), json!({"name": job, "unit": unit, "status": status}));
+            let stored = self.stored.as_ref().ok();
+            let name = stored.and_then(|stored| kept_name(&self.key, &stored.record.metadata)).map(text_of);
+            view.insert(
+                "job".into(),
+                json!({"name": job, "unit": unit, "unit_name": name, "status": status}),
+            );
         }
         view.insert("state".into(), self.state.name().into());
         match &self.stored {

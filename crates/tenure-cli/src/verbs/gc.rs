@@ -101,7 +101,17 @@ struct GcTally {
     sweeps: usize,
     /// Vacant and old, but open units of a fleet, or what a fleet needs.
     in_fleets: usize,
+    /// Those that can't be read.
     damaged: usize,
+    /// Those of them that a newer version can read.
+    newer: usize,
+}
+
+impl GcTally {
+    fn add_unread(&mut self, is_newer: bool) {
+        self.damaged += 1;
+        self.newer += usize::from(is_newer);
+    }
 }
 
 /// Where a record goes, the next fence is its acquirer's wall clock: that must not be behind by the age at which records go.
@@ -166,6 +176,7 @@ pub(crate) async fn gc(url: &Url, typed: &args::GcArgs) -> Result<u8, Failure> {
             "kept_sweeps": tally.sweeps,
             "kept_for_fleets": tally.in_fleets,
             "damaged": tally.damaged,
+            "newer": tally.newer,
         }))?;
     } else if !typed.dry_run {
         output::note(format!("{} removed", count(tally.removed, "record")));
@@ -190,10 +201,11 @@ fn tell(tally: &GcTally, typed: &args::GcArgs) {
         (tally.sweeps, "record", "kept: they say what sweeps have covered; --sweeps removes them, too"),
         (tally.in_fleets, "record", "kept: fleets need them"),
         (
-            tally.damaged,
+            tally.damaged - tally.newer,
             "damaged record",
             "left as they are; see `tenure ls`, and `tenure show` for what helps",
         ),
+        (tally.newer, "record", "kept: a newer version has written them"),
     ];
     for (n, what, why) in kept.into_iter().filter(|(n, ..)| *n > 0) {
         output::note(format!("{} {why}", count(n, what)));

@@ -15,7 +15,7 @@ use crate::supervise::run::Policy;
 use crate::supervise::signals::Signals;
 use crate::supervise::watchdog::LeadTime;
 use crate::supervise::will::Will;
-use crate::text::{brief, date};
+use crate::text::brief;
 use crate::verbs::waiting::{CurrentHolder, said, told_by};
 use std::io::{PipeReader, Write};
 use std::process::Command;
@@ -108,11 +108,10 @@ fn in_the_way(
         0 => String::new(),
         more => format!(", and {more} more"),
     };
-    let whom = format!("{} since {} ({part}){more}", first.holder, date(first.stamp));
     // Who wants all of it waits for each of them; else what any of them gives back is enough.
     let mut fences = others.iter().map(|(entry, _)| entry.fence);
     let is_around_us = if all { fences.any(is_ours) } else { fences.all(is_ours) };
-    Some(CurrentHolder { whom, until: None, is_around_us })
+    Some(CurrentHolder::since(&first.holder, first.stamp, &format!(" ({part}){more}"), is_around_us))
 }
 
 /// Ranges that a command has for a fixed time.

@@ -73,7 +73,9 @@ fn records_and_what_is_done_to_them() {
     let mut run = bench.start(&["elect", "k", "--ttl", "4s", "--", "sh", "-c", STAYS]);
     wait_until("a leader", || bench.run(&["leader", "k"]).code == 0);
     let leads: is::Leader = ok(&bench, &["leader", "k", "--json"]);
-    assert!(leads.leader.is_some_and(|leader| leader.labels["program"] == "sh"));
+    let leading = leads.leader.unwrap();
+    assert!(leading.fence.is_some() && leading.since.is_some() && leading.until.is_none());
+    assert_eq!(leading.labels.unwrap()["program"], "sh");
     let released: is::Release = ok(&bench, &["release", "k", "--now", "--yes", "--json"]);
     assert!(released.released && released.vacated);
     run.signal(Signal::SIGTERM);
@@ -93,6 +95,20 @@ fn records_and_what_is_done_to_them() {
     let _: is::Config = ok(&bench, &["config", "--json"]);
     let measured: is::Bench = ok(&bench, &["bench", "--seconds", "0.2", "--tasks", "1", "--json"]);
     assert!(measured.acquire.count > 0);
+}
+
+#[cfg(feature = "less")]
+#[test]
+fn who_leads_on_the_table_of_less() {
+    let bench = Bench::new();
+    let table = "sqlite:jobs.db?dialect=less&skew_ms=100";
+    let made = bench.run(&["doctor", "--create-table", "--store", table]);
+    assert_eq!(made.code, 0, "{made:?}");
+    let _elect = bench.start(&["elect", "k", "--store", table, "--ttl", "2s", "--", "sh", "-c", STAYS]);
+    bench.await_number("pid");
+    let leads: is::Leader = ok(&bench, &["leader", "k", "--store", table, "--json"]);
+    let leading = leads.leader.unwrap();
+    assert!(leading.until.is_some() && leading.fence.is_none() && leading.since.is_none(), "{leading:?}");
 }
 
 #[test]
@@ -184,6 +200,10 @@ fn fleets() {
         fleets.fleets.into_iter().find(|fleet| fleet.plan_age_ms.is_some() && fleet.plan_told.is_some())
     };
     assert!(wait_for("the plan to be told", told).moves.is_empty());
+    bench.sql("UPDATE tenure_record SET record = x'00' WHERE key = 'fleet/f/unit/u1'");
+    let units: is::Units = ok(&bench, &["fleet", "units", "f", "--json"]);
+    let damaged: Vec<_> = units.damaged.iter().map(|record| (record.key.as_str(), record.newer)).collect();
+    assert_eq!(damaged, [("fleet/f/unit/u1", false)]);
 }
 
 #[test]

@@ -30,8 +30,12 @@ const AT: &str = "at";
 pub(crate) const LONGEST_REST: u32 = 64;
 /// With more than so many bytes of names, a plan concerns everybody as far as the board tells.
 const NAMES: usize = 512;
-/// What only a newer version knows stays where it has no more bytes than this: a record has room for 8,192, of which this version needs less than half.
-const MOST_NEWER: usize = 4096;
+/// What a record has room for is 8,192 bytes. This version's own names can have so many each, the plan more than others. What is longer is nobody's who
+/// means well.
+const MOST_KNOWN: usize = 700;
+const MOST_PLAN: usize = 2600;
+/// What only a newer version knows stays where it has no more bytes than this.
+const MOST_NEWER: usize = 2048;
 
 /// What a board says of the last plan that was told.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -182,18 +186,20 @@ fn without(seen: &Stored, ended: &[&str]) -> Metadata {
     metadata
 }
 
-/// How many bytes a value has at the least, of which a record makes a little more.
+/// How many bytes a value has in a record at the most.
 fn bytes(value: &Value) -> usize {
-    1 + match value {
+    3 + match value {
         Value::Null | Value::Bool(_) => 0,
-        Value::Number(number) => number.as_str().len(),
+        Value::Number(number) => 5 + number.as_str().len(),
         Value::Text(text) => text.len(),
         Value::Bytes(bytes) => bytes.len(),
         Value::List(values) => values.iter().map(bytes).sum(),
-        Value::Map(fields) => fields.iter().map(|(name, value)| name.len() + bytes(value)).sum(),
-        Value::TextSet(texts) => texts.iter().map(|text| 1 + text.len()).sum(),
-        Value::NumberSet(numbers) => numbers.iter().map(|number| 1 + number.as_str().len()).sum(),
-        Value::BytesSet(all) => all.iter().map(|bytes| 1 + bytes.len()).sum(),
+        Value::Map(fields) => fields.iter().map(|(name, value)| 3 + name.len() + bytes(value)).sum(),
+        Value::TextSet(texts) => 3 + texts.iter().map(|text| 3 + text.len()).sum::<usize>(),
+        Value::NumberSet(numbers) => {
+            3 + numbers.iter().map(|number| 8 + number.as_str().len()).sum::<usize>()
+        }
+        Value::BytesSet(all) => 3 + all.iter().map(|bytes| 3 + bytes.len()).sum::<usize>(),
     }
 }
 
@@ -250,11 +256,14 @@ fn write(
     wall: Wall,
     mut metadata: Metadata,
 ) -> Write {
-    let is_known = |name: &str| [ALARM, PLANNER, PLAN, STANDBYS, REST].contains(&name);
-    let newer = metadata.iter().filter(|(name, _)| !is_known(name));
-    if newer.map(|(name, value)| name.len() + bytes(value)).sum::<usize>() > MOST_NEWER {
-        metadata.retain(|name, _| is_known(name));
-    }
+    let most = |name: &str| match name {
+        PLAN => Some(MOST_PLAN),
+        ALARM | PLANNER | STANDBYS | REST => Some(MOST_KNOWN),
+        _ => None,
+    };
+    let newer = metadata.iter().filter(|(name, _)| most(name).is_none());
+    let fits = newer.map(|(name, value)| 3 + name.len() + bytes(value)).sum::<usize>() <= MOST_NEWER;
+    metadata.retain(|name, value| most(name).map_or(fits, |most| bytes(value) <= most));
     let expect = seen.map_or(Expect::Absent, |seen| Expect::Unchanged(seen.version));
     Write { key, expect, record: Record { fence, nonce, stamp: wall, tenure: None, metadata } }
 }
@@ -339,15 +348,40 @@ mod tests {
     fn no_board_is_filled_so_that_this_version_can_not_write_its_own() {
         let (key, nonce, wall) = (Key::new("board").unwrap(), Nonce(1), Wall(0));
         let mut board = stands(advance(key.clone(), None, nonce, wall).unwrap());
-        let many = Value::List(vec![Value::from("zone-12"); 1_000]);
-        for (name, size) in [("zones", 800), ("notes", 3_290)] {
+        for (name, size) in [("zones", 800), ("notes", 1_226)] {
             board.record.metadata.insert(name.to_owned(), Value::from("x".repeat(size).as_str()));
         }
         let kept = mark(key.clone(), &board, &plan(2), &BTreeSet::new(), nonce, wall).record.metadata;
         assert!(["zones", "notes", PLAN, REST].iter().all(|name| kept.contains_key(*name)), "{kept:?}");
-        board.record.metadata.insert("more".to_owned(), many);
+        board.record.metadata.insert("more".to_owned(), Value::List(vec![number(1); 10]));
+        // Nor by what stands under a name that this version knows.
+        board.record.metadata.insert(ALARM.to_owned(), Value::List(vec![number(1); 100]));
         let left = mark(key, &board, &plan(2), &BTreeSet::new(), nonce, wall).record.metadata;
         assert_eq!(left.keys().collect::<Vec<_>>(), [PLAN, REST, STANDBYS]);
+    }
+
+    #[test]
+    fn the_longest_that_this_version_writes_is_kept() {
+        let (key, nonce, wall) = (Key::new("board").unwrap(), Nonce(1), Wall(u64::MAX));
+        let told = (0..NAMES).map(|n| {
+            HolderId::new(char::from_u32(0x4e00 + u32::try_from(n).unwrap()).unwrap().to_string()).unwrap()
+        });
+        let told: BTreeSet<HolderId> = told.take(NAMES / 3).collect();
+        let longest = Ttl::new(Duration::from_secs(3600)).unwrap();
+        let most = u64::try_from(i64::MAX).unwrap();
+        let plan = ToldPlan {
+            number: most,
+            told: Some(told),
+            counts: (most, most),
+            ttls: (longest, longest),
+            rest: LONGEST_REST,
+        };
+        let by = ["a", "b"].map(|name| HolderId::new(name.repeat(HolderId::MAX_BYTES)).unwrap()).into();
+        let me = Attachment { session: Key::new("s".repeat(Key::MAX_BYTES)).unwrap(), fence: Fence(most) };
+        let led = stands(claim(key.clone(), None, &me, nonce, Wall(0)).unwrap());
+        let board = mark(key, &led, &plan, &by, nonce, wall).record;
+        assert_eq!(marked(&board), Some(plan));
+        assert_eq!((standbys(&board), planner(&board)), (by, Some(me)));
     }
 
     #[test]

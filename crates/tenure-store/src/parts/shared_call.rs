@@ -15,7 +15,8 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub struct SharedCall<T> {
     keeps: Duration,
-    last: Mutex<Option<CallUnderWay<T>>>,
+    /// One of each runtime.
+    under_way: Mutex<Vec<CallUnderWay<T>>>,
 }
 
 #[derive(Debug)]
@@ -35,12 +36,12 @@ impl<T> Default for SharedCall<T> {
 impl<T> SharedCall<T> {
     /// An answer that nobody waited for is kept for so long, for the next one who asks.
     pub fn keeping(keeps: Duration) -> SharedCall<T> {
-        SharedCall { keeps, last: Mutex::default() }
+        SharedCall { keeps, under_way: Mutex::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<CallUnderWay<T>>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<CallUnderWay<T>>> {
         // No code that can panic runs under the lock but a caller's `begin`, and that comes before any change.
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -57,7 +58,7 @@ impl<T: Clone + Send + Sync + 'static> SharedCall<T> {
             let (mut answer, is_own) = self.under_way_or(&begin);
             let told = answer.wait_for(Option::is_some).await.ok().and_then(|told| told.clone());
             // What was told is over: the next one who asks wants another answer.
-            self.lock().take_if(|last| last.answer.same_channel(&answer));
+            self.lock().retain(|call| !call.answer.same_channel(&answer));
             if told.is_some() || is_own {
                 return told;
             }
@@ -71,11 +72,10 @@ impl<T: Clone + Send + Sync + 'static> SharedCall<T> {
     {
         let (teller, answer) = watch::channel(None);
         let Ok(runtime) = Handle::try_current() else { return (answer, true) };
-        let mut last = self.lock();
-        let is_good =
-            |last: &&CallUnderWay<T>| last.runtime == runtime.id() && last.answer.has_changed().is_ok();
-        if let Some(last) = last.as_ref().filter(is_good) {
-            return (last.answer.clone(), false);
+        let mut under_way = self.lock();
+        under_way.retain(|call| call.answer.has_changed().is_ok());
+        if let Some(call) = under_way.iter().find(|call| call.runtime == runtime.id()) {
+            return (call.answer.clone(), false);
         }
         let (call, keeps) = (begin(), self.keeps);
         runtime.spawn(async move {
@@ -85,7 +85,7 @@ impl<T: Clone + Send + Sync + 'static> SharedCall<T> {
                 let _is_told = tokio::time::timeout(keeps, teller.closed()).await;
             }
         });
-        *last = Some(CallUnderWay { runtime: runtime.id(), answer: answer.clone() });
+        under_way.push(CallUnderWay { runtime: runtime.id(), answer: answer.clone() });
         (answer, true)
     }
 }
@@ -186,6 +186,9 @@ mod tests {
         assert!(still.block_on(async { timeout(SECOND / 2, join()).await }).is_err());
         let other = goes_on.block_on(async { timeout(60 * SECOND, join()).await });
         assert_eq!(other, Ok(Some(2)), "it waits for a runtime that stands still");
+        // Nor does one runtime put an end to another one's call.
+        let own = still.block_on(async { timeout(SECOND, join()).await });
+        assert_eq!(own, Ok(Some(1)), "it is begun anew each time");
     }
 
     #[test]

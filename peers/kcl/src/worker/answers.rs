@@ -5,7 +5,7 @@ use super::{
 };
 use crate::change::Edit;
 use crate::error::LeaseError;
-use crate::held::TenureCell;
+use crate::held::{TenureCell, loss_by};
 use crate::row::Row;
 use crate::settling::Settled;
 use crate::shards::is_at_end;
@@ -15,21 +15,13 @@ use fnv::FnvHasher;
 use std::collections::{BTreeSet, VecDeque};
 use std::hash::Hasher as _;
 use std::sync::Arc;
-use tenure_core::{Fence, HolderId, Loss, Now, Occupant, StoreError, Tick, Wall};
+use tenure_core::{Loss, Now, StoreError, Tick};
 
 /// How many different rows are told as foreign.
 const FOREIGN: usize = 100;
 
 /// How many workers are remembered whose leases were silent.
 const MOST_SILENT: usize = 1000;
-
-/// Why a lease is lost whose row stands so.
-pub(crate) fn loss_by(standing: Option<&Row>, wall: Wall) -> Loss {
-    let Some(row) = standing else { return Loss::Deleted };
-    let Some(holder) = row.holder() else { return Loss::Revoked };
-    let occupant = HolderId::new(holder).ok();
-    Loss::Taken(occupant.map(|holder| Occupant::new(holder, Fence(row.counter()), wall)))
-}
 
 impl WorkerMachine {
     pub(crate) fn on_answer(&mut self, now: Now, answer: WorkerAnswer) {

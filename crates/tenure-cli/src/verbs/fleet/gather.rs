@@ -2,6 +2,7 @@
 
 use super::snapshot::planning::BoardView;
 use super::snapshot::{Snapshot, Stated, UnitOwner, UnitSnapshot, WorkerSnapshot, silence};
+use crate::output::problem::RecordProblem;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tenure::fleet::{FleetKey, FleetName, Planning, Status, Uncovered, UnitSpec};
@@ -43,7 +44,7 @@ impl FleetGathering {
                 if matches!(part, Some(FleetKey::Worker(_))) {
                     self.odd.insert(key.clone(), Uncovered::Damaged);
                 }
-                return self.snapshot.damaged.push((key, error.to_string()));
+                return self.snapshot.damaged.push((key, (&error).into()));
             }
         };
         match part {
@@ -72,8 +73,9 @@ impl FleetGathering {
             }
             Ok((spec, fields)) => Stated { spec, fields },
             Err(error) => {
-                self.snapshot.unreadable.push((key.clone(), (&error).into()));
-                return self.snapshot.damaged.push((key.clone(), error.to_string()));
+                let problem = RecordProblem::from(&error);
+                self.snapshot.unreadable.push((key.clone(), problem.clone()));
+                return self.snapshot.damaged.push((key.clone(), problem));
             }
         };
         if *self.stated != stated {

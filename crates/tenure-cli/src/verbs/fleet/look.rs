@@ -7,6 +7,7 @@ use crate::config::fleet as config;
 use crate::exit::{self, Failure};
 use crate::output;
 use crate::output::json_list::JsonList;
+use crate::output::problem::RecordProblem;
 use crate::stores::pages::{PAGE, Pages};
 use crate::stores::{Missing, Url};
 use crate::text::{TextTable, brief, count, date, escaped, table};
@@ -47,7 +48,7 @@ pub(super) async fn ls(url: &Url, typed: &args::FleetLsArgs) -> Result<u8, Failu
 struct FleetSummary {
     row: Vec<String>,
     json: Json,
-    damaged: Vec<(Key, String)>,
+    damaged: Vec<(Key, RecordProblem)>,
 }
 
 impl FleetSummary {
@@ -77,6 +78,7 @@ fn summary_json(fleet: &Snapshot) -> Json {
         "outside": fleet.count(UnitStage::Outside),
         "removed": fleet.removed,
         "damaged": fleet.damaged.len(),
+        "newer": fleet.newer(),
         "moves": fleet.causes_json(),
     });
     let mut json = counts.as_object().cloned().unwrap_or_default();
@@ -85,10 +87,16 @@ fn summary_json(fleet: &Snapshot) -> Json {
 }
 
 /// What can't be read is said, and left alone.
-fn damage(damaged: &[(Key, String)]) {
+fn damage(damaged: &[(Key, RecordProblem)]) {
     for (key, problem) in damaged {
-        output::note(format!("{key}: {}", escaped(problem)));
+        let told = escaped(&problem.to_string());
+        let end = if problem.is_newer() { "; it is not damaged" } else { "" };
+        output::note(format!("{key}: {told}{end}"));
     }
+}
+
+fn damaged_json((key, problem): &(Key, RecordProblem)) -> Json {
+    json!({"key": key.as_str(), "problem": problem.to_string(), "newer": problem.is_newer()})
 }
 
 pub(super) async fn units(url: &Url, typed: &args::FleetUnitsArgs) -> Result<u8, Failure> {
@@ -100,9 +108,7 @@ pub(super) async fn units(url: &Url, typed: &args::FleetUnitsArgs) -> Result<u8,
         for piece in pieces {
             list.show(piece.iter().map(|unit| snapshot.unit_json(unit)))?;
         }
-        let damaged = snapshot.damaged.iter();
-        let damaged: Vec<Json> =
-            damaged.map(|(key, problem)| json!({"key": key.as_str(), "problem": problem})).collect();
+        let damaged: Vec<Json> = snapshot.damaged.iter().map(damaged_json).collect();
         list.end(&json!({"fleet": snapshot.name.as_str(), "damaged": damaged}))?;
         return Ok(exit::OK);
     }

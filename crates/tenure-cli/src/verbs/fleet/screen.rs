@@ -103,8 +103,11 @@ impl Screen {
                 n => parts.push(format!("{n} {}", stage.name())),
             }
         }
-        if !snapshot.damaged.is_empty() {
-            parts.push(format!("{} damaged", snapshot.damaged.len()));
+        let newer = snapshot.newer();
+        for (n, what) in [(snapshot.damaged.len() - newer, "damaged"), (newer, "of a newer version")] {
+            if n > 0 {
+                parts.push(format!("{n} {what}"));
+            }
         }
         let seen =
             format!("   seen: {}, {}", count(history.moves, "move"), count(history.takeovers, "takeover"));

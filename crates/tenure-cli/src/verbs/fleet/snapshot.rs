@@ -28,8 +28,8 @@ pub(crate) struct Snapshot {
     pub(crate) board: Option<BoardView>,
     /// Units that were removed, whose records are still there.
     pub(crate) removed: usize,
-    /// Records that can't be read, with the reason.
-    pub(crate) damaged: Vec<(Key, String)>,
+    /// Records that can't be read, with the reason; also those that a newer version has written.
+    pub(crate) damaged: Vec<(Key, RecordProblem)>,
     /// Those of them that are records, but none of a unit.
     pub(crate) unreadable: Vec<(Key, RecordProblem)>,
     /// Who has units by their records; nobody is the first one.
@@ -168,9 +168,14 @@ pub(super) fn silence(session: &Stored, now: Wall) -> Duration {
 
 impl Snapshot {
     /// What is wrong with a unit's record, if that can't be read.
-    pub(crate) fn damage_of(&self, unit: &str) -> Option<&str> {
+    pub(crate) fn damage_of(&self, unit: &str) -> Option<&RecordProblem> {
         let key = self.name.unit(unit).ok()?;
-        self.damaged.iter().find(|(damaged, _)| *damaged == key).map(|(_, error)| &**error)
+        self.damaged.iter().find(|(damaged, _)| *damaged == key).map(|(_, problem)| problem)
+    }
+
+    /// How many of the records that can't be read a newer version has written, as it seems.
+    pub(crate) fn newer(&self) -> usize {
+        self.damaged.iter().filter(|(_, problem)| problem.is_newer()).count()
     }
 
     /// Of a fleet that nothing is known of.

@@ -28,6 +28,8 @@ pub(crate) enum UpkeepVerdict {
     Keep,
     /// It is a unit's, and can't be read.
     Damaged,
+    /// It is a unit's, and a newer version can read it.
+    Newer,
 }
 
 impl Upkeep {
@@ -65,6 +67,7 @@ impl Upkeep {
             FleetKey::Unit(_) => match UnitSpec::parse(stored.record.metadata.clone()) {
                 Ok((spec, _)) if spec.status == Status::Open || self.is_held(stored) => UpkeepVerdict::Keep,
                 Ok(_) => UpkeepVerdict::Remove,
+                Err(error) if error.is_newer() => UpkeepVerdict::Newer,
                 Err(_) => UpkeepVerdict::Damaged,
             },
             // Part of a plan that a worker may act on, or what only a newer version knows.

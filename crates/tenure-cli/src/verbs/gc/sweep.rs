@@ -59,9 +59,9 @@ impl Collection {
         tally: &mut GcTally,
     ) {
         let Surveyed { collector, fleets, unfinished, dying, .. } = known;
-        let Ok(stored) = stored else {
-            tally.damaged += 1;
-            return;
+        let stored = match stored {
+            Ok(stored) => stored,
+            Err(error) => return tally.add_unread(error.is_newer()),
         };
         let is_vacant = stored.record.tenure.is_none();
         if !is_vacant && is_session(&key) || !collector.is_old(&stored) {
@@ -85,7 +85,8 @@ impl Collection {
             UpkeepVerdict::Remove => plan.remove.push((key, stored.version)),
             UpkeepVerdict::Keep | UpkeepVerdict::Elsewhere if is_orphan => plan.vacate.push((key, stored)),
             UpkeepVerdict::Keep if is_vacant => tally.in_fleets += 1,
-            UpkeepVerdict::Damaged => tally.damaged += 1,
+            UpkeepVerdict::Damaged => tally.add_unread(false),
+            UpkeepVerdict::Newer => tally.add_unread(true),
             UpkeepVerdict::Elsewhere if !is_vacant => {}
             UpkeepVerdict::Elsewhere if collector.tells_of_ticks(&stored) => tally.ticks += 1,
             UpkeepVerdict::Elsewhere

@@ -177,8 +177,12 @@ pub(super) fn page(name: &JobName, job: &JobSurvey, most: usize, now: Wall) -> S
         text.push_str(&more(job.retrying.len()));
     }
     // What a newer version has written goes by that version.
-    let remedy = "remove such a record: tenure rm --damaged KEY\n";
-    for (units, what, remedy) in [(damaged, "damaged", remedy), (newer, "not read by this version", "")] {
+    let (held, free): (Vec<_>, Vec<_>) = damaged.into_iter().partition(|unit| unit.is_held());
+    for (units, what, remedy) in [
+        (free, "damaged", "remove such a record: tenure rm --damaged KEY\n"),
+        (held, "damaged, and held", "take such a record from its holder: tenure release KEY\n"),
+        (newer, "not read by this version", ""),
+    ] {
         if units.is_empty() {
             continue;
         }

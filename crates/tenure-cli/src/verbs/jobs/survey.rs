@@ -96,7 +96,10 @@ impl JobSurvey {
         let problem = Unit::problem(&view.key, metadata);
         let (unit, seen) = match (problem, Unit::name(&view.key, metadata), Unit::of(metadata)) {
             (None, Some(unit), Some(seen)) => (unit, seen),
-            (problem, unit, _) => return self.damaged.push(DamagedUnit::of(view.key, unit, problem)),
+            (problem, unit, _) => {
+                let damaged = DamagedUnit::of(view.key, unit, problem);
+                return self.damaged.push(damaged.held(stored.record.tenure.is_some()));
+            }
         };
         let whole =
             |name: &str| metadata.get(name).and_then(Value::as_i64).and_then(|n| u64::try_from(n).ok());

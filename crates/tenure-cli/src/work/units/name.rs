@@ -1,14 +1,13 @@
 //! The name of a unit: what can be one, and the key under which it stands.
 
 use crate::exit::Failure;
+use crate::keys::{DIGEST, is_digest};
 use crate::text::{escaped, hex};
 use sha2::{Digest, Sha256};
 use tenure::Key;
 
 /// The longest name: as long as a path may be. A record's metadata have twice the room, and what is told of a run stands beside it.
 pub(super) const MOST_BYTES: usize = 4096;
-/// What stands in a key for a unit that can't stand there itself: a digest of 256 bits.
-const DIGEST: &str = "sha256-";
 
 /// A unit of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,12 +25,6 @@ pub(crate) fn named(prefix: &str, unit: &[u8]) -> Result<Named, Failure> {
     }
     let digest = hex(&Sha256::digest(unit));
     Ok(Named { key: Key::new(format!("{prefix}{DIGEST}{digest}"))?, name: Some(unit.to_vec()) })
-}
-
-/// Whether the end of a key is no name.
-pub(crate) fn is_digest(unit: &str) -> bool {
-    unit.strip_prefix(DIGEST)
-        .is_some_and(|digest| digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// Whether it can be a command's argument.
@@ -60,12 +53,7 @@ pub(super) fn key_of(prefix: &str, unit: &[u8]) -> Result<Key, String> {
     Key::new(format!("{prefix}{text}")).map_err(|error| error.to_string())
 }
 
-/// A unit as text, in which bytes that are none are escaped.
-pub(crate) fn text_of(unit: &[u8]) -> String {
-    std::str::from_utf8(unit).map_or_else(|_| unit.escape_ascii().to_string(), str::to_owned)
-}
-
-/// The bytes of one that is no text, of which [`text_of`] tells no other that looks the same.
+/// The bytes of one that is no text, of which [`text_of`](crate::keys::text_of) tells no other that looks the same.
 pub(crate) fn hex_of(unit: &[u8]) -> Option<String> {
     std::str::from_utf8(unit).is_err().then(|| hex(unit))
 }

@@ -40,6 +40,8 @@ pub struct Fleet {
     pub removed: u64,
     /// Records of the fleet that can't be read.
     pub damaged: u64,
+    /// Those of them that a newer version seems to have written: they are not damaged then, and not to be removed.
+    pub newer: u64,
     /// The worker that plans; null if none does.
     pub planner: Option<String>,
     /// The workers that are to take its place.
@@ -105,6 +107,8 @@ pub struct Damaged {
     pub key: String,
     /// What is wrong with it.
     pub problem: String,
+    /// Whether a newer version seems to have written it: it is not damaged then, and not to be removed.
+    pub newer: bool,
 }
 
 /// `fleet workers`.

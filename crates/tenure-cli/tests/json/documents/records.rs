@@ -75,6 +75,9 @@ pub struct OfJob {
     pub name: String,
     /// What the key calls the unit.
     pub unit: String,
+    /// The unit's name, where the key has only a digest of it and the record tells it; null otherwise. Bytes that are no UTF-8 are escaped, and
+    /// `name` of the metadata has all bytes as hexadecimal digits.
+    pub unit_name: Option<String>,
     /// pending, done or failed; null where the record does not tell.
     pub status: Option<String>,
 }
@@ -154,12 +157,14 @@ pub struct Leader {
 pub struct Leading {
     /// The id of the leader.
     pub id: String,
-    /// The fence of its term.
-    pub fence: u64,
-    /// When its term began, by its own clock.
-    pub since: String,
-    /// What the leader tells of itself.
-    pub labels: Fields,
+    /// The fence of its term; null on less's table, which has none.
+    pub fence: Option<u64>,
+    /// When its term began, by its own clock; null on less's table, which does not tell.
+    pub since: Option<String>,
+    /// What the leader tells of itself; null on less's table, which does not tell.
+    pub labels: Option<Fields>,
+    /// On less's table: when it stops leading unless it renews. Null otherwise.
+    pub until: Option<String>,
 }
 
 /// `hold`: one line for each event. Which fields there are is said with each event in `tenure hold --help`.

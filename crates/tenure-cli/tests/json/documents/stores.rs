@@ -32,8 +32,10 @@ pub struct Gc {
     pub kept_sweeps: u64,
     /// Old records that are open units of a fleet, or that a fleet needs.
     pub kept_for_fleets: u64,
-    /// Left as they are.
+    /// Records that can't be read. They are left as they are.
     pub damaged: u64,
+    /// Those of them that a newer version seems to have written: they are not damaged then.
+    pub newer: u64,
 }
 
 /// `doctor`.
