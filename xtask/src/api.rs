@@ -143,7 +143,7 @@ pub struct Parcel<T> {
     own: T,
 }
 pub(crate) struct Hidden;
-struct Own {
+struct Withheld {
     pub field: u8,
 }
 pub enum Damage {

@@ -271,7 +271,7 @@ impl OncePer {
     pub async fn begin(&self) -> Result<Ticked<TickGuard>, OnceError<()>> {
         let clock = Arc::clone(self.leases.clock());
         match self.begun(true).await? {
-            BegunTick::Run(once, guard) => Ok(Ticked::Here(TickGuard { guard, once, clock })),
+            BegunTick::Run(once, guard) => Ok(Ticked::Here(TickGuard { guard, once: Box::new(once), clock })),
             BegunTick::Elsewhere(run) => Ok(Ticked::Elsewhere(run)),
             BegunTick::Ahead(run) => Err(OnceError::Ahead(run)),
             BegunTick::Busy(by) => Ok(Ticked::Busy(by)),

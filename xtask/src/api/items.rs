@@ -145,7 +145,7 @@ pub(super) fn header(text: &str) -> &str {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Body {
+enum ItemBody {
     Module,
     Macro,
     /// All in it is public, as in an enum or a trait.
@@ -157,7 +157,7 @@ enum Body {
 struct Around {
     column: usize,
     name: String,
-    body: Body,
+    body: ItemBody,
 }
 
 /// Each item of a source, public or not, and each public part of one.
@@ -195,7 +195,7 @@ pub(super) fn items(source: &str) -> Vec<Item> {
         }
         let above = |is_module: bool| -> Vec<String> {
             let above = around.iter().filter(|it| it.column < column);
-            above.filter(|it| (it.body == Body::Module) == is_module).map(|it| it.name.clone()).collect()
+            above.filter(|it| (it.body == ItemBody::Module) == is_module).map(|it| it.name.clone()).collect()
         };
         let is_shown = |attribute: &&&str| {
             ["#[non_exhaustive", "#[cfg(", "#[derive("].iter().any(|kind| attribute.starts_with(kind))
@@ -216,7 +216,7 @@ pub(super) fn items(source: &str) -> Vec<Item> {
 
 /// Whether a line begins a variant, a field of one, or something of a trait.
 fn is_part(text: &str, column: usize, parent: Option<&Around>) -> bool {
-    let is_open = parent.is_some_and(|parent| parent.body == Body::Open && column == parent.column + 4);
+    let is_open = parent.is_some_and(|parent| parent.body == ItemBody::Open && column == parent.column + 4);
     // What a macro repeats has no name.
     is_open && !text.starts_with(['}', ')', '$'])
 }
@@ -225,9 +225,9 @@ fn is_part(text: &str, column: usize, parent: Option<&Around>) -> bool {
 fn kind_of(text: &str, column: usize, parent: Option<&Around>) -> Option<ItemKind> {
     let is_of_module = match parent {
         None => column == 0,
-        Some(parent) => parent.body == Body::Module && column == parent.column + 4,
+        Some(parent) => parent.body == ItemBody::Module && column == parent.column + 4,
     };
-    let is_within = parent.is_some_and(|parent| parent.body != Body::Module);
+    let is_within = parent.is_some_and(|parent| parent.body != ItemBody::Module);
     if !is_of_module && !is_within {
         return None;
     }
@@ -237,7 +237,7 @@ fn kind_of(text: &str, column: usize, parent: Option<&Around>) -> Option<ItemKin
     match () {
         () if text.starts_with(MACRO) => Some(ItemKind::Macro),
         () if text.starts_with("impl ") || text.starts_with("impl<") => {
-            let is_in_macro = parent.is_some_and(|parent| parent.body == Body::Macro);
+            let is_in_macro = parent.is_some_and(|parent| parent.body == ItemBody::Macro);
             (is_of_module || is_in_macro).then_some(ItemKind::Impl)
         }
         () if rest.starts_with("use ") => (is_of_module || text.starts_with("pub ")).then_some(ItemKind::Use),
@@ -306,11 +306,11 @@ fn name_of(text: &str, kind: ItemKind) -> String {
     name.split(" where ").next().unwrap_or(name).trim().to_owned()
 }
 
-fn body_of(text: &str, kind: ItemKind, is_part: bool) -> Body {
+fn body_of(text: &str, kind: ItemKind, is_part: bool) -> ItemBody {
     match kind {
-        ItemKind::Macro => Body::Macro,
-        ItemKind::Other if bare(text).starts_with("mod ") => Body::Module,
-        ItemKind::Other if is(text, "enum") || is(text, "trait") || is_part && !is(text, "fn") => Body::Open,
-        _ => Body::Other,
+        ItemKind::Macro => ItemBody::Macro,
+        ItemKind::Other if bare(text).starts_with("mod ") => ItemBody::Module,
+        ItemKind::Other if is(text, "enum") || is(text, "trait") || is_part && !is(text, "fn") => ItemBody::Open,
+        _ => ItemBody::Other,
     }
 }

@@ -17,7 +17,7 @@ const MOST_EXPORTS: usize = 8;
 
 /// The listing of a library. Implementations are shown of what users can name, and of no trait of the crate's own.
 pub(super) fn listing(modules: &Modules) -> String {
-    let library = Library::of(modules);
+    let library = CrateModules::of(modules);
     let mut walk = Walk::default();
     library.walk(&mut walk);
     let Walk { mut lines, shown, .. } = walk;
@@ -29,7 +29,7 @@ pub(super) fn listing(modules: &Modules) -> String {
     lines.into_iter().map(line).collect()
 }
 
-struct Library<'a> {
+struct CrateModules<'a> {
     modules: &'a Modules,
     /// With the kind of each: a function may be called as a type is.
     declared: BTreeMap<Place, Vec<(&'a str, &'a Item)>>,
@@ -37,7 +37,7 @@ struct Library<'a> {
 }
 
 /// Where an item is that a module has by some name.
-enum Found {
+enum NamedItem {
     Here(Place),
     /// In another crate, by this path.
     Abroad(ModulePath),
@@ -65,8 +65,8 @@ type Lines = BTreeSet<(String, String)>;
 /// The path by which users name the module of an item.
 type Homes = BTreeMap<Place, ModulePath>;
 
-impl<'a> Library<'a> {
-    fn of(modules: &'a Modules) -> Library<'a> {
+impl<'a> CrateModules<'a> {
+    fn of(modules: &'a Modules) -> CrateModules<'a> {
         let mut declared: BTreeMap<Place, Vec<(&str, &Item)>> = BTreeMap::new();
         let mut imports: BTreeMap<ModulePath, Vec<Import>> = BTreeMap::new();
         for (module, items) in modules {
@@ -79,7 +79,7 @@ impl<'a> Library<'a> {
                 }
             }
         }
-        Library { modules, declared, imports }
+        CrateModules { modules, declared, imports }
     }
 
     /// A path from the root of the library; None for one into another crate.
@@ -100,10 +100,10 @@ impl<'a> Library<'a> {
     }
 
     /// What a module has by this name. What is brought in and declared nowhere is taken for a macro's.
-    fn find(&self, module: &[String], name: &str, exports: usize) -> Option<Found> {
+    fn find(&self, module: &[String], name: &str, exports: usize) -> Option<NamedItem> {
         let place = (module.to_vec(), name.to_owned());
         if self.declared.contains_key(&place) {
-            return Some(Found::Here(place));
+            return Some(NamedItem::Here(place));
         }
         if exports > MOST_EXPORTS {
             return None;
@@ -111,11 +111,11 @@ impl<'a> Library<'a> {
         let imports = self.imports.get(module).map(Vec::as_slice).unwrap_or_default();
         if let Some(import) = imports.iter().find(|import| import.name == name) {
             let Some(target) = self.absolute(module, &import.path) else {
-                return Some(Found::Abroad(import.path.clone()));
+                return Some(NamedItem::Abroad(import.path.clone()));
             };
             let (last, parent) = target.split_last()?;
             let found = self.find(parent, last, exports + 1);
-            return Some(found.unwrap_or_else(|| Found::Here((parent.to_vec(), last.clone()))));
+            return Some(found.unwrap_or_else(|| NamedItem::Here((parent.to_vec(), last.clone()))));
         }
         imports.iter().filter(|import| import.name == "*").find_map(|import| {
             let (_, of) = import.path.split_last()?;
@@ -125,7 +125,7 @@ impl<'a> Library<'a> {
     }
 
     /// What a module means by the name of a type or a trait, with or without a path and parameters.
-    fn resolved(&self, module: &[String], text: &str) -> Option<Found> {
+    fn resolved(&self, module: &[String], text: &str) -> Option<NamedItem> {
         let head = text.trim_start_matches('&').split(['<', ' ']).next()?;
         let path: ModulePath = head.split("::").map(str::to_owned).collect();
         let (last, before) = path.split_last()?;
@@ -134,7 +134,7 @@ impl<'a> Library<'a> {
         }
         let parent = self.absolute(module, before)?;
         let found = self.find(&parent, last, 0);
-        Some(found.unwrap_or_else(|| Found::Here((parent, last.clone()))))
+        Some(found.unwrap_or_else(|| NamedItem::Here((parent, last.clone()))))
     }
 
     fn has_module(&self, parent: &[String], name: &str, is_public: bool) -> bool {
@@ -203,8 +203,8 @@ impl<'a> Library<'a> {
                 walk.next.push_back((target.clone(), below(path, &name)));
             }
             let place = match self.find(parent, last, 0) {
-                Some(Found::Here(place)) => place,
-                Some(Found::Abroad(from)) => {
+                Some(NamedItem::Here(place)) => place,
+                Some(NamedItem::Abroad(from)) => {
                     walk.lines.insert(behind(format!("pub use {}", from.join("::"))));
                     continue;
                 }
@@ -265,14 +265,14 @@ impl<'a> Library<'a> {
     /// The path by which users name the module of what is called so here.
     fn home<'h>(&self, module: &[String], name: &str, homes: &'h Homes) -> Option<&'h ModulePath> {
         match self.resolved(module, name)? {
-            Found::Here(place) => homes.get(&place),
-            Found::Abroad(_) => None,
+            NamedItem::Here(place) => homes.get(&place),
+            NamedItem::Abroad(_) => None,
         }
     }
 
     fn owner_of_impl(&self, module: &[String], item: &Item, homes: &Homes) -> Option<String> {
         let (what, of) = header(&item.text).split_once(" for ")?;
-        if let Some(Found::Here(place)) = self.resolved(module, what)
+        if let Some(NamedItem::Here(place)) = self.resolved(module, what)
             && self.declared.contains_key(&place)
             && !homes.contains_key(&place)
         {
@@ -285,7 +285,7 @@ impl<'a> Library<'a> {
         // Of what is another crate's, it may be shown for what it does with the own.
         let mut words = what.split(|c: char| !c.is_alphanumeric() && c != '_');
         let home = match (home, self.resolved(module, of)) {
-            (None, Some(Found::Here(_))) => None,
+            (None, Some(NamedItem::Here(_))) => None,
             (None, _) => words.find_map(|word| self.home(module, word, homes)),
             (home, _) => home,
         };

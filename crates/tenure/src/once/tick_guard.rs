@@ -13,7 +13,7 @@ use tenure_core::once::{Once, OnceEvent};
 #[must_use = "dropping it gives the lease up"]
 pub struct TickGuard {
     pub(super) guard: Guard,
-    pub(super) once: Once,
+    pub(super) once: Box<Once>,
     pub(super) clock: Arc<dyn Clock>,
 }
 
