@@ -310,7 +310,9 @@ fn body_of(text: &str, kind: ItemKind, is_part: bool) -> ItemBody {
     match kind {
         ItemKind::Macro => ItemBody::Macro,
         ItemKind::Other if bare(text).starts_with("mod ") => ItemBody::Module,
-        ItemKind::Other if is(text, "enum") || is(text, "trait") || is_part && !is(text, "fn") => ItemBody::Open,
+        ItemKind::Other if is(text, "enum") || is(text, "trait") || is_part && !is(text, "fn") => {
+            ItemBody::Open
+        }
         _ => ItemBody::Other,
     }
 }

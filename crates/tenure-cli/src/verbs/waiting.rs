@@ -9,6 +9,7 @@ use crate::supervise::held;
 use crate::text::date;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::fmt;
 use std::pin::pin;
 use std::time::Duration;
 use tenure::store::{Attachment, Record};
@@ -28,7 +29,21 @@ pub(crate) struct CurrentHolder {
     pub(crate) is_around_us: bool,
 }
 
-/// Whoever holds the key but this process; none where nobody does, or where that is not known.
+impl CurrentHolder {
+    /// Who has it since then. `what`: what follows in words, such as how much of it.
+    pub(super) fn since(
+        holder: impl fmt::Display,
+        since: Wall,
+        what: &str,
+        is_around_us: bool,
+    ) -> CurrentHolder {
+        let whom = format!("{holder} since {}{what}", date(since));
+        CurrentHolder { whom, until: None, is_around_us }
+    }
+}
+
+/// Whoever holds the key but this process; none where nobody does, or where its record can't be read. A holder whose session can't be read is
+/// told with that.
 pub(crate) async fn current_holder(leases: &Leases, key: &Key) -> Option<CurrentHolder> {
     // A store that fails is told of by whoever waits for it. Of several keys, this process may have some already.
     let view = view(leases, key).await.ok()?;
@@ -137,21 +152,44 @@ pub(super) async fn about_occupant(leases: &Leases, keys: &[&Key], by: &Occupant
 fn holding(view: &View, abouts: &SessionAbouts) -> Option<CurrentHolder> {
     let brackets = |about: Option<String>| about.map_or_else(String::new, |about| format!(" ({about})"));
     if let Some(shared) = &view.shared {
-        let (holder, since) = (shared.holders()?, date(shared.since()?));
         let about = brackets(shared.about_holder(abouts));
-        let whom = format!("{holder}{about} since {since} ({})", shared.status());
+        let (holder, what) = (format!("{}{about}", shared.holders()?), format!(" ({})", shared.status()));
         // Where others hold some of it, too, what they give back may be enough.
         let is_around_us = shared.0.holders.iter().all(|grant| held::is_ours(&view.key, grant.fence));
-        return Some(CurrentHolder { whom, until: None, is_around_us });
+        return Some(CurrentHolder::since(holder, shared.since()?, &what, is_around_us));
     }
     if let Some(leased) = &view.leased {
-        let whom = format!("{} since {} ({})", leased.holders()?, date(leased.since()?), view.status());
-        return Some(CurrentHolder { whom, until: None, is_around_us: false });
+        let what = format!(" ({})", view.status());
+        return Some(CurrentHolder::since(leased.holders()?, leased.since()?, &what, false));
     }
     let record = &view.stored.as_ref().ok()?.record;
-    let tenure = record.tenure.as_ref().filter(|_| view.state == State::Held)?;
-    let about = brackets(about_tenure(record, abouts));
-    let whom = format!("{}{about} since {}", tenure.holder, date(tenure.since));
-    let is_around_us = held::is_ours(&view.key, record.fence);
-    Some(CurrentHolder { whom, until: None, is_around_us })
+    let what = match view.state {
+        State::Held => "",
+        // It may live.
+        State::Unknown => ", as the record says (its session can't be read)",
+        State::Vacant | State::Expired | State::Damaged => return None,
+    };
+    let tenure = record.tenure.as_ref()?;
+    let holder = format!("{}{}", tenure.holder, brackets(about_tenure(record, abouts)));
+    Some(CurrentHolder::since(holder, tenure.since, what, held::is_ours(&view.key, record.fence)))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a holder whose session can't be read is no nobody.
+    use super::*;
+    use tenure_store::FaultyStore;
+
+    #[tokio::test]
+    async fn of_a_holder_whose_session_can_not_be_read_it_is_told_what_the_record_says() {
+        let store = FaultyStore::new(tenure::memory());
+        let (there, here) = (Leases::new(store.clone()).unwrap(), Leases::new(store.clone()).unwrap());
+        let key = Key::new("k").unwrap();
+        let _guard = there.acquire("k").await.unwrap();
+        let whom = async || current_holder(&here, &key).await.map(|holder| holder.whom).unwrap_or_default();
+        let told = whom().await;
+        assert!(told.starts_with(there.holder().as_str()), "{told}");
+        store.damage(there.session_key().clone());
+        assert_eq!(whom().await, format!("{told}, as the record says (its session can't be read)"));
+    }
 }

@@ -1,6 +1,6 @@
 //! `work retry` and `work rm`.
 
-use super::survey::{JobWorker, of_job, worker};
+use super::survey::{JobSurvey, JobWorker, of_job, worker};
 use crate::args::jobs::{WorkRetryArgs, WorkRmArgs};
 use crate::exit::{self, Failure};
 use crate::keys::JobName;
@@ -124,19 +124,12 @@ pub(super) async fn rm(url: &Url, typed: &WorkRmArgs) -> Result<u8, Failure> {
     let name = JobName::new(&typed.job)?;
     let leases = open(url).await?;
     let job = of_job(&leases, &name).await?.ok_or_else(|| super::absent(&name))?;
-    let (units, open, shown) = (job.units(), job.open(), name.shown());
+    let shown = name.shown();
     let holder = || job.running.first().map(|running| escaped(&running.holder));
     if let Some(who) = job.workers.first().map(named_worker).or_else(holder) {
         return Err(worked_on(&name, &who));
     }
-    let unrun = if open > 0 { format!(", {open} of them not done") } else { String::new() };
-    output::confirm(
-        typed.yes,
-        &format!(
-            "Remove the job \"{shown}\" with {}{unrun}? Given again, all are run again.",
-            count(units, "unit")
-        ),
-    )?;
+    output::confirm(typed.yes, &question(&name, &job))?;
     let (all, there) = versions(&leases, &name).await?;
     let highest = all.iter().map(|unit| unit.fence).max();
     await_fences(&leases, highest).await?;
@@ -162,6 +155,20 @@ pub(super) async fn rm(url: &Url, typed: &WorkRmArgs) -> Result<u8, Failure> {
         ));
     }
     Ok(exit::OK)
+}
+
+/// What is asked before the job goes.
+fn question(name: &JobName, job: &JobSurvey) -> String {
+    // A newer version may be about to run these.
+    let newer = job.damaged.iter().filter(|unit| unit.is_newer()).count();
+    let undone = match (job.open(), newer) {
+        (0, 0) => String::new(),
+        (open, 0) => format!(", {open} of them not done"),
+        (0, newer) => format!(", {newer} of which this version can't read"),
+        (open, newer) => format!(", {open} of them not done and {newer} that this version can't read"),
+    };
+    let (shown, units) = (name.shown(), count(job.units(), "unit"));
+    format!("Remove the job \"{shown}\" with {units}{undone}? Given again, all are run again.")
 }
 
 /// What has to be known of a unit's record to remove it as it was seen. No more is kept of each, as there may be a million.
@@ -238,10 +245,14 @@ async fn await_fences(leases: &Leases, highest: Option<Fence>) -> Result<(), Fai
 
 #[cfg(test)]
 mod tests {
-    //! Plan: where a store fails half-way, it is told how many units were opened again before that; where nothing was, only the failure.
+    //! Plan: where a store fails half-way, it is told how many units were opened again before that; where nothing was, only the failure. Who is asked
+    //! whether a job is to go knows what is not done, and what may not be.
     use super::*;
+    use crate::output::problem::RecordProblem;
     use crate::stores::pages::PAGE;
+    use crate::work::job::damaged::DamagedUnit;
     use crate::work::job::writes::vacant;
+    use std::ffi::OsStr;
     use tenure::store::Expect;
     use tenure_store::{Fault, FaultyStore};
 
@@ -269,5 +280,21 @@ mod tests {
         assert_eq!(failure.code, exit::UNAVAILABLE);
         assert!(failure.text.ends_with("; before that: 1000 units to be tried again"), "{failure}");
         assert_eq!(reopen(&leases, "work/j/", &BTreeMap::new()).await.unwrap(), (1, 1));
+    }
+
+    #[test]
+    fn who_is_asked_is_told_of_units_that_a_newer_version_may_run() {
+        let name = JobName::new(OsStr::new("j")).unwrap();
+        let mut job = JobSurvey::default();
+        let asked = |job: &JobSurvey| question(&name, job);
+        let damaged = |problem| DamagedUnit::of(Key::new("work/j/u").unwrap(), None, Some(problem));
+        job.damaged.push(damaged(RecordProblem::damage("x")));
+        assert_eq!(asked(&job), "Remove the job \"j\" with 1 unit? Given again, all are run again.");
+        job.damaged.push(damaged(RecordProblem::newer("x")));
+        let newer = " with 2 units, 1 of which this version can't read? ";
+        assert!(asked(&job).contains(newer), "{}", asked(&job));
+        job.waiting += 3;
+        let both = " with 5 units, 3 of them not done and 1 that this version can't read? ";
+        assert!(asked(&job).contains(both), "{}", asked(&job));
     }
 }

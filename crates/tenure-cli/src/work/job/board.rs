@@ -1,29 +1,16 @@
 //! The board: this process's snapshot of all units of the job. It may be out of date; only a claim tells for certain.
 
 mod known;
+mod local;
 mod resting;
 
 use super::unit::{Status, Unit};
 use known::KnownUnit;
+pub(crate) use local::Local;
 pub(crate) use resting::RestingUnits;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use tenure::store::{Attachment, Listed, Stored};
 use tenure::{Fence, Key, Metadata};
-
-/// Where a unit stands, as far as is known here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Local {
-    /// To be run by someone.
-    Open,
-    /// Claimed by this process, or about to be.
-    Ours,
-    Done,
-    Failed,
-    /// Its record is damaged, or is no unit's. It is left alone.
-    Damaged,
-    /// Its record was removed before it was settled, as far as is known here.
-    Gone,
-}
 
 /// A unit that may be had.
 #[derive(Debug)]
@@ -41,6 +28,7 @@ pub(crate) struct UnitCounts {
     pub(crate) ours: usize,
     pub(crate) done: usize,
     pub(crate) failed: usize,
+    /// With those that a newer version may read.
     pub(crate) damaged: usize,
     pub(crate) gone: usize,
 }
@@ -61,7 +49,7 @@ impl UnitCounts {
             Local::Ours => &mut self.ours,
             Local::Done => &mut self.done,
             Local::Failed => &mut self.failed,
-            Local::Damaged => &mut self.damaged,
+            Local::Damaged | Local::Newer => &mut self.damaged,
             Local::Gone => &mut self.gone,
         }
     }
@@ -123,7 +111,7 @@ impl ClaimTerms<'_> {
             // It has failed meanwhile.
             Some(unit) if self.due(&unit, metadata, self.now).is_some() => Local::Open,
             Some(_) => Local::Ours,
-            None => Local::Damaged,
+            None => Local::of_odd(key, metadata),
         }
     }
 }
@@ -136,7 +124,8 @@ impl Board {
 
     /// What failed before is not held against this process, but for what it was given.
     pub(crate) fn forgive(&mut self, is_given: impl Fn(&Key) -> bool) {
-        let bad = self.units.iter().filter(|unit| matches!(unit.local, Local::Failed | Local::Damaged));
+        let is_bad = |local| matches!(local, Local::Failed | Local::Damaged | Local::Newer);
+        let bad = self.units.iter().filter(|unit| is_bad(unit.local));
         self.bygone = bad.map(|unit| unit.key.clone()).filter(|key| !is_given(key)).collect();
     }
 
@@ -147,7 +136,10 @@ impl Board {
 
     /// Adds units, with what stands in their records.
     pub(crate) fn add(&mut self, units: impl Iterator<Item = (Key, Stored)>) {
-        self.news.extend(units.map(|(key, stored)| (key, local(&Ok(stored)))));
+        self.news.extend(units.map(|(key, stored)| {
+            let local = Local::of(&key, &Ok(stored));
+            (key, local)
+        }));
         self.merge();
     }
 
@@ -193,6 +185,12 @@ impl Board {
 
     pub(crate) fn keys(&self, of: Local) -> impl Iterator<Item = &Key> {
         self.units.iter().filter(move |unit| unit.local == of).map(|unit| &unit.key)
+    }
+
+    /// Those whose records are not read, and whether a newer version may read each.
+    pub(crate) fn unread(&self) -> impl Iterator<Item = (&Key, bool)> {
+        let unread = self.units.iter().filter(|unit| matches!(unit.local, Local::Damaged | Local::Newer));
+        unread.map(|unit| (&unit.key, unit.local == Local::Newer))
     }
 
     pub(crate) fn set(&mut self, key: &Key, to: Local) {
@@ -367,7 +365,7 @@ impl Board {
 
     /// True if the unit is open and not ours.
     fn note(&mut self, listed: &Listed) -> bool {
-        let now_is = local(&listed.stored);
+        let now_is = Local::of(&listed.key, &listed.stored);
         let Some(index) = self.find(&listed.key) else {
             self.news.push((listed.key.clone(), now_is));
             return false;
@@ -422,16 +420,6 @@ impl Board {
     pub(crate) fn drop_candidates(&mut self) {
         self.candidates.clear();
         self.todo.clear();
-    }
-}
-
-fn local(stored: &Result<Stored, tenure::StoreError>) -> Local {
-    let Ok(stored) = stored else { return Local::Damaged };
-    match Unit::of(&stored.record.metadata).map(|unit| unit.status) {
-        Some(Status::Pending) => Local::Open,
-        Some(Status::Done) => Local::Done,
-        Some(Status::Failed) => Local::Failed,
-        None => Local::Damaged,
     }
 }
 

@@ -19,17 +19,36 @@ pub(crate) struct DamagedUnit {
     unit: Vec<u8>,
     /// None where the store has not told.
     problem: Option<RecordProblem>,
+    /// Whether the record has a holder, as far as that is known.
+    is_held: bool,
+    /// Whether a newer version may read it, by what was seen before, where the store has not told.
+    was_newer: bool,
 }
 
 impl DamagedUnit {
     pub(crate) fn of(key: Key, unit: Option<Vec<u8>>, problem: Option<RecordProblem>) -> DamagedUnit {
         let of_key = || JobName::of_key(&key).map_or_else(Vec::new, |(_, unit)| unit.as_bytes().to_vec());
-        DamagedUnit { unit: unit.unwrap_or_else(of_key), key, problem }
+        DamagedUnit { unit: unit.unwrap_or_else(of_key), key, problem, is_held: false, was_newer: false }
+    }
+
+    /// The same, where it is known whether the record has a holder.
+    pub(crate) fn held(self, is_held: bool) -> DamagedUnit {
+        DamagedUnit { is_held, ..self }
+    }
+
+    /// Whether the record has a holder, who may understand it: `rm --damaged` leaves it then.
+    pub(crate) fn is_held(&self) -> bool {
+        self.is_held
     }
 
     /// Whether a newer version may read it.
     pub(crate) fn is_newer(&self) -> bool {
-        self.problem.as_ref().is_some_and(RecordProblem::is_newer)
+        self.problem.as_ref().map_or(self.was_newer, RecordProblem::is_newer)
+    }
+
+    /// The same, where it was seen before whether a newer version may read it.
+    pub(crate) fn seen(self, was_newer: bool) -> DamagedUnit {
+        DamagedUnit { was_newer, ..self }
     }
 
     /// What keeps those of `keys` from being read, as the store has them now.
@@ -52,7 +71,7 @@ impl DamagedUnit {
     }
 
     pub(crate) fn json(&self) -> serde_json::Value {
-        let DamagedUnit { key, unit, problem } = self;
+        let DamagedUnit { key, unit, problem, .. } = self;
         json!({
             "unit": text_of(unit), "unit_hex": hex_of(unit), "key": key.as_str(),
             "problem": problem.as_ref().map(RecordProblem::to_string), "newer": self.is_newer(),

@@ -101,9 +101,13 @@ pub(crate) async fn register(
         let outcomes = patiently(async || store.write_all(writes.clone()).await).await?;
         created += won(&outcomes);
         for ((number, unit), (write, outcome)) in missing.into_iter().zip(writes.iter().zip(&outcomes)) {
-            let is_odd =
-                matches!(outcome, Outcome::Lost(Some(stored)) if Unit::of(&stored.record.metadata).is_none());
-            board.note_new(unit.key.clone(), if is_odd { Local::Damaged } else { Local::Open });
+            let local = match outcome {
+                Outcome::Lost(Some(stored)) if Unit::of(&stored.record.metadata).is_none() => {
+                    Local::of_odd(&unit.key, &stored.record.metadata)
+                }
+                _ => Local::Open,
+            };
+            board.note_new(unit.key.clone(), local);
             if let Some((key, stored)) = registered(((&unit.key, write), outcome)) {
                 found.offer(number, key, stored);
             }

@@ -12,7 +12,7 @@ use crate::work::units::text_of;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use tenure::{Key, Store};
+use tenure::{Key, Store, StoreError};
 
 /// What this process has done.
 #[derive(Debug, Default)]
@@ -42,19 +42,24 @@ pub(crate) struct UnitDetails {
 }
 
 impl UnitDetails {
-    /// Of those that have failed: of all of them, or of those that people are told. Nothing where the store does not answer, which keeps nobody
+    /// Of all of them, or of those about which people are told more than their names. Nothing where the store does not answer, which keeps nobody
     /// from being told the rest.
     pub(crate) async fn read(store: &impl Store, board: &Board, of_all: bool) -> UnitDetails {
-        const LONGEST: Duration = Duration::from_secs(5);
-        let keys = |local, most| board.keys(local).take(most).cloned().collect::<Vec<Key>>();
-        let failed = keys(Local::Failed, if of_all { usize::MAX } else { SHOWN });
-        let damaged = keys(Local::Damaged, usize::MAX);
-        let read = async {
-            let failed = Failed::read(store, &failed).await.unwrap_or_default();
-            UnitDetails { failed, damaged: DamagedUnit::read(store, &damaged).await.unwrap_or_default() }
-        };
-        tokio::time::timeout(LONGEST, read).await.unwrap_or_default()
+        let most = if of_all { usize::MAX } else { SHOWN };
+        let failed: Vec<Key> = board.keys(Local::Failed).take(most).cloned().collect();
+        // Of these, people are told the names alone.
+        let damaged: Vec<Key> = board.unread().filter(|_| of_all).map(|(key, _)| key.clone()).collect();
+        // Each has its own time: what is known of one is told without the other.
+        let (failed, damaged) =
+            tokio::join!(in_time(Failed::read(store, &failed)), in_time(DamagedUnit::read(store, &damaged)));
+        UnitDetails { failed, damaged }
     }
+}
+
+/// What is read, if that does not take long.
+async fn in_time<T: Default>(read: impl Future<Output = Result<T, StoreError>>) -> T {
+    const LONGEST: Duration = Duration::from_secs(5);
+    tokio::time::timeout(LONGEST, read).await.ok().and_then(Result::ok).unwrap_or_default()
 }
 
 /// How a job stands when this process ends.
@@ -86,8 +91,10 @@ impl<'j> JobSummary<'j> {
         let UnitDetails { mut failed, damaged: mut problems } = details;
         let known = |key: &Key| failed.remove(key).unwrap_or_else(|| Failed::named(unit(key)));
         let failed = board.keys(Local::Failed).map(known).collect();
-        let damaged = |key: &Key| DamagedUnit::of(key.clone(), Some(unit(key)), problems.remove(key));
-        let damaged = board.keys(Local::Damaged).map(damaged).collect();
+        let damaged = |(key, is_newer): (&Key, bool)| {
+            DamagedUnit::of(key.clone(), Some(unit(key)), problems.remove(key)).seen(is_newer)
+        };
+        let damaged = board.unread().map(damaged).collect();
         let removed = board.keys(Local::Gone).map(|key| text_of(&unit(key))).collect();
         let (counts, bygone) = (board.counts(), board.bygone());
         JobSummary { name, tally, counts, bygone, failed, damaged, removed, took }
@@ -194,5 +201,67 @@ impl<'j> JobSummary<'j> {
         if !self.removed.is_empty() {
             output::note("a unit whose record was removed is run if it is given again");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: what a newer version may read is told apart from what is damaged, also where the store was not asked; what the store does not tell in
+    //! time of some units costs nothing of what it tells of others; and of what people are not told nothing is read.
+    use super::*;
+    use crate::work::job::unit::Unit;
+    use std::ffi::OsStr;
+    use tenure::store::{Expect, Record, Write};
+    use tenure::{AnyStore, Fence, Metadata, Value, Wall};
+    use tenure_store::{Fault, FaultyStore};
+
+    /// A store with a job of a unit that has failed, one whose record is no unit's, and one with a status that is not known here.
+    async fn job() -> (FaultyStore<AnyStore>, Board) {
+        let store = FaultyStore::new(tenure::memory());
+        let paused = Metadata::from([("status".to_owned(), Value::from("paused"))]);
+        let failed = Unit::give_up(Unit::fresh(), "why", "h", 7);
+        for (unit, metadata) in [("a", failed), ("b", Metadata::new()), ("c", paused)] {
+            let key = Key::new(format!("work/j/{unit}")).unwrap();
+            let (fence, nonce) = (Fence::default(), Default::default());
+            let record = Record { fence, nonce, stamp: Wall(0), tenure: None, metadata };
+            store.write(Write { key, expect: Expect::Absent, record }).await.unwrap();
+        }
+        let mut board = Board::default();
+        board.refresh(&store.list("work/j/", None, 9).await.unwrap());
+        board.merge();
+        (store, board)
+    }
+
+    #[tokio::test]
+    async fn who_does_not_ask_the_store_tells_units_of_a_newer_version_from_damaged_ones() {
+        let (store, board) = job().await;
+        let (name, tally) = (JobName::new(OsStr::new("j")).unwrap(), Tally::default());
+        let names = BTreeMap::new();
+        for details in [UnitDetails::default(), UnitDetails::read(&store, &board, true).await] {
+            let summary = JobSummary::of(&name, &board, &names, &tally, details, Duration::ZERO);
+            let words = summary.in_words();
+            let told =
+                ": 0 of 3 units done, 1 failed, 1 with a damaged record, 1 that this version can't read;";
+            assert!(words.contains(told), "{words}");
+            let json = summary.json();
+            let newer = [0_usize, 1].map(|n| json["damaged_units"][n]["newer"].as_bool());
+            assert_eq!((newer, json["damaged"].as_u64()), ([Some(false), Some(true)], Some(2)), "{json}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_told_in_time_of_some_units_costs_nothing_of_the_others() {
+        let (store, board) = job().await;
+        let read = async |of_all, faults: &[Fault]| {
+            store.inject(faults.iter().copied());
+            let UnitDetails { failed, damaged } = UnitDetails::read(&store, &board, of_all).await;
+            (failed.len(), damaged.len())
+        };
+        assert_eq!(read(true, &[Fault::None; 2]).await, (1, 2));
+        assert_eq!(read(true, &[Fault::None, Fault::Hang]).await, (1, 0));
+        assert_eq!(read(true, &[Fault::Hang, Fault::None]).await, (0, 2));
+        // People are told no more than the names of those whose records are not read.
+        store.always(Fault::Hang);
+        assert_eq!(read(false, &[Fault::None]).await, (1, 0));
     }
 }

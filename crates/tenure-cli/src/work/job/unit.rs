@@ -1,6 +1,6 @@
 //! What a unit's record says about it.
 
-use crate::keys::{JobName, NAMED, STATUS};
+use crate::keys::{JobName, NAME, NAMED, STATUS, kept_name};
 use crate::output::problem::RecordProblem;
 use crate::text::{cut, escaped};
 use crate::work::units::{is_digest, text_of};
@@ -10,7 +10,6 @@ use tenure::{Key, Metadata, Value};
 const TAKEOVERS: &str = "takeovers";
 const REASON: &str = "reason";
 const OUTPUT: &str = "output";
-const NAME: &str = "name";
 
 pub(crate) use crate::keys::UnitStatus as Status;
 
@@ -109,10 +108,10 @@ impl Unit {
     /// What a unit is called; none if nothing tells.
     pub(crate) fn name(key: &Key, metadata: &Metadata) -> Option<Vec<u8>> {
         let (_, end) = JobName::of_key(key)?;
-        match metadata.get(NAME) {
-            Some(Value::Bytes(name)) if is_digest(end) => Some(name.clone()),
-            _ => (!is_digest(end)).then(|| end.as_bytes().to_vec()),
+        if is_digest(end) {
+            return kept_name(key, metadata).map(<[u8]>::to_vec);
         }
+        Some(end.as_bytes().to_vec())
     }
 
     /// A unit as people are told of it: by its key, or by its name where the key has only a digest of that, cut where it is long.

@@ -63,6 +63,30 @@ fn free_units_are_candidates_and_each_session_gets_one_probe() {
 }
 
 #[test]
+fn units_that_a_newer_version_may_read_are_told_apart_from_damaged_ones() {
+    let key = |name: &str| Key::new(format!("work/j/{name}")).unwrap();
+    let unreadable = |name: &str, error| Listed { key: key(name), stored: Err(error) };
+    let paused = with(Unit::fresh(), "status", "paused");
+    let mut board = board(
+        &[
+            listed("a", paused.clone(), None),
+            listed("b", Metadata::new(), None),
+            unreadable("c", StoreError::foreign("x")),
+            unreadable("d", StoreError::newer("x")),
+            listed("e", Unit::fresh(), None),
+        ],
+        &[],
+    );
+    let unread = board.unread().map(|(key, is_newer)| (key.clone(), is_newer)).collect::<Vec<_>>();
+    assert_eq!(unread, [("a", true), ("b", false), ("c", false), ("d", true)].map(|(n, is)| (key(n), is)));
+    // A claim tells the same; and neither kind is held against whoever was not given it.
+    assert_eq!(terms(0).claimed(&key("e"), &paused), Local::Newer);
+    assert_eq!(board.bad(), 4);
+    board.forgive(|given| *given == key("a"));
+    assert_eq!((board.counts().damaged, board.bad()), (4, 1));
+}
+
+#[test]
 fn a_unit_waits_for_its_time_and_longer_where_it_failed() {
     let failed = |worker: &str| with(with(Unit::fresh(), "not_before", 3000), "worker", worker);
     for (worker, now, taken) in [

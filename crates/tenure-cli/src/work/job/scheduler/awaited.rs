@@ -3,6 +3,7 @@
 use super::{Event, Scheduler};
 use crate::output;
 use crate::verbs::waiting::current_holder;
+use crate::work::job::board::Board;
 use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::{Key, Leases};
@@ -11,7 +12,7 @@ use tenure::{Key, Leases};
 const SOON: Duration = Duration::from_secs(2);
 /// Between two looks after that.
 const SELDOM: Duration = Duration::from_secs(60);
-/// So many units are looked at, where the first ones have come to their ends meanwhile.
+/// So many units are looked at, where the first of them have come to their ends meanwhile.
 const FEW: usize = 8;
 
 /// The wait for units that others have.
@@ -19,6 +20,11 @@ const FEW: usize = 8;
 pub(super) struct OthersUnits {
     /// When to look who has them; none while something is done here.
     next_look: Option<Duration>,
+    /// How long it is waited after a look that has found nobody; it grows with each. Zero where the last one has found somebody.
+    pause: Duration,
+    /// The last unit of the present look, and the last one of the looks before that have found nobody.
+    looked_at: Option<Key>,
+    in_vain: Option<Key>,
     /// The unit, and who has it, as that was told last.
     told: Option<(String, String)>,
 }
@@ -27,14 +33,25 @@ impl OthersUnits {
     /// Whether it is time to look. `is_idle`: nothing is done here.
     fn is_due(&mut self, is_idle: bool, now: Duration) -> bool {
         if !is_idle {
-            self.next_look = None;
+            *self = OthersUnits { told: self.told.take(), ..OthersUnits::default() };
             return false;
         }
         now >= *self.next_look.get_or_insert(now + SOON)
     }
 
+    /// The units that are looked at now, of all that others have: those behind the ones that were looked at in vain, and the first ones after these.
+    fn choose(&mut self, board: &Board) -> Vec<Key> {
+        let last = self.in_vain.as_ref();
+        let behind = board.others().filter(|key| Some(*key) > last);
+        let again = board.others().filter(|key| Some(*key) <= last);
+        let units: Vec<Key> = behind.chain(again).take(FEW).cloned().collect();
+        self.looked_at = units.last().cloned();
+        units
+    }
+
     /// What is to be told of this unit, if that is new, and somebody waits still. `more`: how many others are waited for.
     fn found(&mut self, unit: String, whom: String, more: usize) -> Option<String> {
+        self.pause = Duration::ZERO;
         let now = Some((unit, whom));
         if self.next_look.is_none() || self.told == now {
             return None;
@@ -45,9 +62,12 @@ impl OthersUnits {
         Some(format!("waiting for {unit}, held by {whom}{more}"))
     }
 
-    /// Nobody has those that were looked at any more. Which ones others have is soon known better here.
+    /// Nobody has those that were looked at any more. Which ones others have is soon known better here; where it is not, looks are ever rarer.
     fn found_nobody(&mut self, now: Duration) {
-        self.next_look = self.next_look.map(|next| next.min(now + SOON));
+        let Some(next) = self.next_look else { return };
+        self.pause = (self.pause * 2).clamp(SOON, SELDOM);
+        self.next_look = Some(next.min(now + self.pause));
+        self.in_vain = self.looked_at.take();
     }
 }
 
@@ -69,8 +89,8 @@ impl Scheduler {
         if !self.others.is_due(is_idle, now) {
             return;
         }
-        let first = self.board.others().take(FEW);
-        let units: Vec<(Key, String)> = first.map(|key| (key.clone(), self.shown(key))).collect();
+        let chosen = self.others.choose(&self.board).into_iter();
+        let units: Vec<(Key, String)> = chosen.map(|key| (key.clone(), self.shown(&key))).collect();
         let count = self.board.others().count();
         self.others.next_look = Some(now + if count > 0 { SELDOM } else { SOON });
         if count == 0 {
@@ -97,8 +117,9 @@ impl Scheduler {
 #[cfg(test)]
 mod tests {
     //! Plan: nothing is looked for while something is done here, nor soon after that; each holder is told once, and nobody once the wait is over; units
-    //! that have come to their ends hide no other, and where there is no other it is looked again soon.
+    //! that have come to their ends hide no other, and where there is no other it is looked again soon, then ever more seldom, and at other units.
     use super::*;
+    use crate::work::job::board::Local;
 
     const SECOND: Duration = Duration::from_secs(1);
 
@@ -140,11 +161,45 @@ mod tests {
 
     #[test]
     fn where_nobody_was_found_it_is_looked_again_soon() {
-        let mut others = OthersUnits { next_look: Some(SECOND * 64), told: None };
+        let mut others = OthersUnits { next_look: Some(SECOND * 64), ..OthersUnits::default() };
         others.found_nobody(SECOND * 4);
         assert_eq!([5, 6].map(|at| others.is_due(true, SECOND * at)), [false, true]);
         others.is_due(false, SECOND * 7);
         others.found_nobody(SECOND * 8);
         assert_eq!(others.next_look, None, "somebody is at work here");
+    }
+
+    #[test]
+    fn where_nobody_is_found_again_and_again_it_is_looked_ever_more_seldom() {
+        let mut others = OthersUnits::default();
+        let mut pause = || {
+            others.next_look = Some(SECOND + SELDOM);
+            others.found_nobody(SECOND);
+            others.next_look.unwrap() - SECOND
+        };
+        assert_eq!([(); 7].map(|()| pause().as_secs()), [2, 4, 8, 16, 32, 60, 60]);
+        others.found("u".to_owned(), "a".to_owned(), 0);
+        others.found_nobody(SECOND);
+        assert_eq!(others.next_look, Some(SECOND * 3), "somebody was found in between");
+    }
+
+    #[test]
+    fn those_that_were_looked_at_in_vain_hide_no_other() {
+        let keys: Vec<Key> = (0..20).map(|n| Key::new(format!("work/j/{n:02}")).unwrap()).collect();
+        let mut board = Board::default();
+        keys.iter().for_each(|key| board.note_new(key.clone(), Local::Open));
+        board.merge();
+        keys.iter().for_each(|key| board.leave_to_others(key));
+        let mut others = OthersUnits { next_look: Some(SECOND), ..OthersUnits::default() };
+        assert_eq!(others.choose(&board), keys[..8]);
+        others.found_nobody(SECOND);
+        assert_eq!(others.choose(&board), keys[8..16]);
+        // Somebody who was found is looked for there again.
+        others.found("u".to_owned(), "a".to_owned(), 0);
+        assert_eq!(others.choose(&board), keys[8..16]);
+        others.found_nobody(SECOND);
+        assert_eq!(others.choose(&board), [&keys[16..], &keys[..4]].concat());
+        others.is_due(false, SECOND);
+        assert_eq!(others.choose(&board), keys[..8], "this process was at work in between");
     }
 }

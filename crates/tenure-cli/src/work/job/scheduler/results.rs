@@ -55,7 +55,7 @@ impl Scheduler {
             Err(AcquireError::Absent) => self.board.set(&key, Local::Gone),
             Err(AcquireError::Store(error)) if error.kind() == ErrorKind::Foreign => {
                 output::note(format!("{}: {error}; it is left as it is, and not run", self.shown(&key)));
-                self.board.set(&key, Local::Damaged);
+                self.board.set(&key, Local::unread(error.is_newer()));
             }
             Err(AcquireError::Store(error)) => {
                 self.board.set(&key, Local::Open);
