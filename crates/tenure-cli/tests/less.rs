@@ -1,10 +1,10 @@
 //! `tenure elect`, `leader` and `doctor` on less's table.
 //!
 //! Plan: the table is made by doctor and by nothing else; one of two leads, and the other follows when it ends or is killed; a peer's row is
-//! respected; who stands by is told of the leader; doctor tells of missing rights and of a damaged row; the page's commands; the way off the table, as its page says, never has two at work; what does not belong there is refused by name.
+//! respected; who stands by is told of the leader; doctor tells of missing rights and of a damaged row; the page's commands; the way off the table, as its page says, never has two at work, on either storage; what does not belong there is refused by name.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
-use crate::common::remote::psql;
+use crate::common::remote::{Remote, psql};
 use crate::common::{Bench, Process, Ran, first_words, wait_for};
 use crate::examples::{commands, desk, follow_on};
 use nix::sys::signal::Signal;
@@ -190,15 +190,12 @@ fn doctor_tells_which_rights_a_role_lacks() {
 }
 
 /// The page's steps: beside each other, then one within the other, then natively. A lock directory shows overlaps.
-#[test]
-fn the_way_off_never_has_two_at_work() {
-    let place = sqlite().make();
-    let native = format!("sqlite:{}", place.bench.path("leases.db").display());
+fn way_off(place: &Place, native: &str) {
     let work = "mkdir busy || echo overlap >> overlaps; echo $$ >> terms; trap 'rmdir busy; exit 0' TERM; while :; do sleep 0.02; done";
     let tenure = env!("CARGO_BIN_EXE_tenure");
     let (key, ttl) = (place.key.as_str(), "2s");
     let less = ["elect", key, "--store", &place.url, "--ttl", ttl, "--"];
-    let ours = ["elect", key, "--store", &native, "--ttl", ttl, "--"];
+    let ours = ["elect", key, "--store", native, "--ttl", ttl, "--"];
     let shell = ["sh", "-c", work];
     place.bench.write("terms", "");
     let steps = [
@@ -222,4 +219,20 @@ fn the_way_off_never_has_two_at_work() {
     let mut last = last.unwrap();
     last.signal(Signal::SIGTERM);
     last.wait();
+}
+
+#[test]
+fn the_way_off_never_has_two_at_work() {
+    let place = sqlite().make();
+    way_off(&place, &format!("sqlite:{}", place.bench.path("leases.db").display()));
+}
+
+#[test]
+fn the_way_off_never_has_two_at_work_on_a_server() {
+    let pid = std::process::id();
+    let place = Place { key: format!("off-{pid}"), ..postgres().make() };
+    let native = place.url.replace("?dialect=less&skew_ms=100", &format!("?schema=off_{pid}"));
+    Remote::made(native.clone());
+    way_off(&place, &native);
+    psql(&format!("DROP SCHEMA off_{pid} CASCADE"));
 }
