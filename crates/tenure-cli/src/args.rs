@@ -179,6 +179,15 @@ mod tests {
         assert!(seen.len() > 30, "{seen:?}");
     }
 
+    /// Lines that are broken by hand, and wider than a terminal, are broken once more there.
+    #[test]
+    fn exit_codes_stand_in_help_as_they_are_on_a_terminal_of_80_columns() {
+        let help = command().term_width(80).render_help().to_string();
+        assert!(help.contains(exit::HELP), "{help}");
+        let wide: Vec<&str> = help.lines().filter(|line| line.chars().count() > 80).collect();
+        assert!(wide.is_empty(), "{wide:?}");
+    }
+
     #[test]
     fn a_run_alone_is_understood_as_it_is_among_all_verbs() {
         let read = |line: &str| {

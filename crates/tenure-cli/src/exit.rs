@@ -38,23 +38,30 @@ pub(crate) const SIGNAL: u8 = 128;
 pub(crate) const HELP: &str = "\
 Exit codes:
     0  done
-    1  work: some units failed; fleet adopt: some rows could not be moved; doctor: a check failed; sim: a promise was broken
-    2  doctor: no check failed, and it warns: a setting can lose leases, a right is missing, a fleet has no worker
-       or too few, or space is short
+    1  work: some units failed; fleet adopt: some rows could not be moved;
+       doctor: a check failed; sim: a promise was broken
+    2  doctor: no check failed, and it warns: a setting can lose leases, a
+       right is missing, a fleet has no worker or too few, or space is short
    64  bad usage, or bad input: the message names it
-   65  a record is damaged, or isn't tenure's; it is left as it is (see rm --damaged)
+   65  a record is damaged, isn't tenure's, or is a newer version's; it is
+       left as it is (see rm --damaged, which takes none of a newer version)
    66  no such record, or nobody holds it
    69  the store can't be reached, or fails; ready: the agent is not ready
    70  tenure itself failed
-   73  work without --name: all units were done by an earlier run; nothing was run (see --fresh)
-   75  held by another (run --try, or --wait is over; wait: held still; range: all of it; work --fresh, work rm: others are at
-       work; revoke, release: no longer by whom it was shown to be; rm: the record has changed)
-   76  the lease was lost or withdrawn, or its time was over, while CMD ran; CMD was stopped, or had ended before
-       that was found (also: CMD can't be killed, so its lease is left to expire)
+   73  work without --name: all units were done by an earlier run; nothing
+       was run (see --fresh)
+   75  held by another (run --try, or --wait is over; wait: held still;
+       range: all of it; work --fresh, work rm: others are at work; revoke,
+       release: no longer by whom it was shown to be; rm: the record has
+       changed)
+   76  the lease was lost or withdrawn, or its time was over, while CMD ran;
+       CMD was stopped, or had ended before that was found (also: CMD can't
+       be killed, so its lease is left to expire)
   126  CMD can't be executed
   127  CMD isn't found
 128+N  ended by signal N (130: interrupted)
-Any other status is that of the CMD of `run`, `elect` or `range`, which is passed on.";
+Any other status is that of the CMD of `run`, `elect` or `range`, which is
+passed on.";
 
 /// How the user has asked to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! What keys of jobs name, and where a unit of a job stands.
 
 use crate::exit::Failure;
-use crate::text::escaped;
+use crate::text::{escaped, hex};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use tenure::store::reserved::WORK;
@@ -83,6 +83,11 @@ pub(crate) fn kept_name<'m>(key: &Key, metadata: &'m Metadata) -> Option<&'m [u8
 /// A unit as text, in which bytes that are none are escaped.
 pub(crate) fn text_of(unit: &[u8]) -> String {
     std::str::from_utf8(unit).map_or_else(|_| unit.escape_ascii().to_string(), str::to_owned)
+}
+
+/// The bytes of one that is no text, of which [`text_of`] tells no other that looks the same.
+pub(crate) fn hex_of(unit: &[u8]) -> Option<String> {
+    std::str::from_utf8(unit).is_err().then(|| hex(unit))
 }
 
 /// Where a unit of a job stands.

@@ -213,7 +213,7 @@ impl Url {
             }));
         }
         if let (Some(path), Missing::Refuse) = (self.path(), missing.or_look()) {
-            missing::look_for(path)?;
+            missing::look_for(path, matches!(self, Url::Default(_)))?;
         }
         let create_table = missing == Missing::CreateTable;
         if create_table && !matches!(self, Url::Service(_)) {

@@ -1,7 +1,7 @@
 //! `tenure cron`, by the real binary on real files, with ticks of a second.
 //!
 //! Plan: of three processes one runs each tick, and what it was run with is true; what ran is in the record, and its status; a tick whose
-//! host is killed is over, or run again elsewhere; a missed tick is left out, or run; ends by a signal, with the command; what can't be is
+//! host is killed is over, or run again elsewhere; one that is left out tells who runs; a missed tick is left out, or run; ends by a signal, with the command; what can't be is
 //! refused with the remedy; a command that is missing for one tick.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -46,6 +46,24 @@ fn of_three_processes_one_runs_each_tick() {
     let tick = chrono::DateTime::parse_from_rfc3339(last["tick"].as_str().unwrap()).unwrap();
     assert_eq!(u64::try_from(tick.timestamp_millis()), Ok(ran.last().unwrap().0), "{last}");
     assert!(last["by"].is_string() && last["earlier"].is_array(), "{last}");
+    let shown = bench.run(&["show", "once/job"]).out;
+    let by = shown.lines().find(|line| line.starts_with("by ")).unwrap_or_else(|| panic!("{shown}"));
+    assert!(by.contains(" on ") && by.ends_with(", for sh"), "{shown}");
+}
+
+#[test]
+fn a_tick_that_is_left_out_says_who_runs_the_earlier_one() {
+    let bench = Bench::new();
+    let stays = "echo $$ > pid; exec sleep 600";
+    let mut first = bench.start(&["cron", EACH_SECOND, "job", "--", "sh", "-c", stays]);
+    bench.await_number("pid");
+    // Of two ticks one is not the one that runs.
+    let other = bench.run(&["cron", EACH_SECOND, "job", "--ticks", "2", "--", "true"]);
+    let told = "as an earlier one still runs: it is held by ";
+    assert!(other.code == 0 && other.err.contains(told), "{other:?}");
+    assert!(other.err.contains(", for sh) since 20"), "user, host and program are told: {other:?}");
+    first.signal(Signal::SIGTERM);
+    assert_eq!(first.wait(), 143);
 }
 
 #[test]

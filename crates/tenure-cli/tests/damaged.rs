@@ -158,6 +158,12 @@ fn what_is_not_damaged_is_refused() {
         (65, true, false),
         "{shown:?}"
     );
+    assert!(shown.out.contains("\nstate    newer\nproblem  the record has layout "), "{shown:?}");
+    assert!(!refused.err.contains("foreign or damaged") && !shown.out.contains("damaged"), "{shown:?}");
+    let listed = bench.run(&["ls", "--json"]).json();
+    let record = bench.run(&["show", "k", "--json"]).json();
+    assert_eq!(record["state"], "newer");
+    assert!(listed["leases"].as_array().unwrap().contains(&record), "{listed}");
     assert_eq!(bench.run(&["rm", "--damaged", "nothing", "--yes"]).code, 66);
     let bare = bench.run(&["rm", "k", "--yes"]);
     assert_eq!((bare.code, bare.err.contains("--damaged")), (64, true), "{bare:?}");

@@ -1,7 +1,7 @@
 //! `tenure work --forever`, by the real binary on real files.
 //!
 //! Plan: units shared evenly, and followed as workers come and go; what CMD is given; CMD that exits is started again, later
-//! each time; workers killed, stopped, told to leave (once, twice), asked to leave, and revoked; units added and removed,
+//! each time; workers killed, stopped, told to leave (once, twice; then nothing starts any more), asked to leave, and revoked; units added and removed,
 //! finished, limited in
 //! number and to labels; many of them, and how often they are looked at; CMD that is deaf to TERM; CMD that can't be started; bad input. In all of it, no unit's command
 //! runs while an older one does: each writes its fence again and again, and these must never go down.
@@ -117,6 +117,26 @@ fn a_command_that_exits_is_started_again_later_each_time() {
         assert!(ran.err.contains(text), "{text}: {}", ran.err);
     }
     assert_eq!(bench.unit("u")["stage"], "uncovered", "the unit is open, and has no worker now");
+}
+
+/// Its unit goes only seconds later, and its command ends until then.
+#[test]
+fn who_is_told_to_leave_starts_nothing_any_more() {
+    let bench = Bench::new();
+    let script = "echo x >> starts; sleep 0.5; exit 3";
+    let base = ["work", "--forever", "--name", "f", "--ttl", "30s", "--backoff", "100ms", "u"];
+    let mut command = bench.tenure(&[&base[..], &["--", "sh", "-c", script]].concat());
+    command.stdout(Stdio::null()).stderr(std::fs::File::create(bench.path("notes")).unwrap());
+    let mut worker = crate::common::Process::from(command.spawn().unwrap());
+    wait_until("the first start", || bench.path("starts").exists());
+    worker.signal(Signal::SIGTERM);
+    assert_eq!(worker.wait(), 143);
+    let notes = bench.read("notes");
+    assert_eq!(bench.read("starts"), "x\n", "{notes}");
+    let (_, after) = notes.split_once("SIGTERM: giving back 1 unit").unwrap();
+    assert!(after.contains("u: CMD exited with 3") && !after.contains("again in"), "{notes}");
+    let given_back = "u: is to be given back, since this worker leaves\n";
+    assert!(after.contains(given_back), "nothing runs that could be stopped: {notes}");
 }
 
 #[test]

@@ -52,7 +52,9 @@ fn the_last_worker_that_leaves_says_nothing_of_units_that_nobody_has_then() {
     worker.signal(Signal::SIGTERM);
     worker.wait();
     let notes = bench.read("notes");
-    assert!(notes.contains("since this worker leaves") && !notes.contains("no worker can have"), "{notes}");
+    let told = "a: is to be given back, since this worker leaves; CMD is stopped\n";
+    assert!(notes.contains(told), "it is not given back yet: {notes}");
+    assert!(!notes.contains("no worker can have"), "{notes}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Who holds a lease and why, what is run beside the command, and waiting for others.
 //!
-//! Plan: `show` tells user, host, process, program and note, and who waits is told the same, of units, too; `wait` ends when nobody holds the key, when its time is over, or when somebody does;
+//! Plan: `show` tells user, host, process, program and note, and who waits, or has waited in vain, is told the same, of units, too; `wait` ends when nobody holds the key, when its time is over, or when somebody does;
 //! the hook at the beginning runs under the lease and can forbid the command; the one at a loss knows what was lost, and runs at no other end.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -63,7 +63,7 @@ fn of_units_too_user_host_and_program_are_told_and_who_waits_for_them_is_told_wh
     wait_until("it to be told", || bench.read("told").contains("waiting for "));
     let told = bench.read("told");
     let line = told.lines().find(|line| line.contains("waiting for ")).unwrap();
-    assert!(line.contains("waiting for work/j/") && line.contains(&format!("-{}-", runs.id())), "{told}");
+    assert!(line.contains("waiting for a, held by ") && line.contains(&format!("-{}-", runs.id())), "{told}");
     assert!(line.contains(", for sh) since ") && line.ends_with("Z, and for 1 more"), "{told}");
     bench.write("go", "");
     assert_eq!((runs.wait(), waits.wait()), (0, 0));
@@ -184,6 +184,8 @@ fn who_waits_for_a_key_s_end_is_told_whom_for() {
     {
         let ran = bench.run(quiet);
         assert!(ran.code == 75 && ran.err.lines().count() == 1 && !ran.err.contains("waiting"), "{ran:?}");
+        // It is the one line that it has.
+        assert!(ran.err.contains(", for sh: a move) since 20"), "{ran:?}");
     }
     holds.signal(Signal::SIGTERM);
     assert_eq!((holds.wait(), waiting.wait()), (143, 0));

@@ -32,6 +32,7 @@ fn the_command_line_itself() {
         (&["work", "-I", "%", "--", "echo", "%"], "tip: {} stands for"),
         (&["work", "echo", "{}", ":::", "a", "b"], "tip: units stand before --"),
         (&["work", "--", "echo", "{}", ":::", "a", "b"], "::: is a word of CMD here: units stand before --"),
+        (&["work", ":::", "a", "b", "--", "echo"], "::: would be a unit here: units stand before --"),
         (&["run", "k", "-t", "5", "--", "true"], "tip: --wait TIME"),
         (&["wait", "k", "1"], "tip: --timeout TIME"),
         (&["wait", "k", "l"], "tip: wait has one KEY"),

@@ -2,7 +2,7 @@
 //!
 //! Plan: what is told of a job while it runs, after units have failed, and of one that isn't there; failed units tried again, all
 //! of them and some; a job that is removed is run again, and not while somebody works on it, nor if somebody has come since it was asked;
-//! records that vanish under a worker, or are damaged, or held and damaged; a unit that is called as a verb; a job of more units than a page.
+//! records that vanish under a worker, or are damaged, or held and damaged, or a newer version's; a unit that is called as a verb; a job of more units than a page.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, Process, Ran, wait_until};
@@ -92,6 +92,32 @@ fn units_with_damaged_records_are_named_with_what_is_wrong() {
     assert!(newer.out.contains("remove the whole job (`tenure work rm`)"), "{newer:?}");
     assert_eq!(bench.run(&["work", "rm", "k", "--yes"]).code, 0);
     assert_eq!(bench.run(&["show", "work/k/a"]).code, 66);
+}
+
+#[test]
+fn units_whose_records_are_not_read_are_told_by_what_they_are_wherever_their_job_is() {
+    let bench = Bench::new();
+    let work = |more: &[&str]| bench.run(&[&["work", "--name", "j"][..], more, &["--", "true"]].concat());
+    assert_eq!(work(&["a", "b", "c"]).code, 0);
+    bench.sql("UPDATE tenure_record SET record = x'00' WHERE key = 'work/j/b'");
+    bench.sql("UPDATE tenure_record SET record = x'5402a0' WHERE key = 'work/j/c'");
+    let ran = work(&["d"]);
+    assert!(ran.err.contains("4 units (1 new, 1 settled already, 2 that can't be read)"), "{ran:?}");
+    assert!(ran.err.contains("work/j/b: foreign or damaged record: the record is "), "{ran:?}");
+    assert!(ran.err.contains("work/j/c: the record has layout version 2"), "{ran:?}");
+    let listed = bench.run(&["work", "ls"]);
+    let told = "job \"j\": 1 with a damaged record, 1 that this version can't read; `tenure work status`";
+    assert!(listed.err.contains(told), "{listed:?}");
+    let rm = || bench.run(&["work", "rm", "j", "--yes", "--json"]);
+    let ran = rm();
+    let told = ["removed", "left", "damaged", "newer"].map(|field| ran.json()[field].as_u64());
+    assert_eq!((ran.code, told), (65, [2, 2, 2, 1].map(Some)), "{ran:?}");
+    let is_told = ["1 unit with a damaged record", "1 unit that this version can't read", "rm --damaged KEY"];
+    assert!(is_told.iter().all(|what| ran.err.contains(what)), "{ran:?}");
+    // Nothing is advised that is refused.
+    assert_eq!(bench.run(&["rm", "--damaged", "work/j/b", "--yes"]).code, 0);
+    let ran = rm();
+    assert!(ran.code == 65 && !ran.err.contains("damaged") && ran.err.contains("newer tenure"), "{ran:?}");
 }
 
 #[test]

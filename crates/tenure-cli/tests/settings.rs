@@ -46,6 +46,12 @@ fn looking_at_the_default_store_makes_nothing() {
     let bench = Bench::new();
     let looked = ran(&mut unnamed(&bench, &["ls"]));
     assert!(looked.code == 69 && looked.err.contains("state/tenure/leases.db"), "{looked:?}");
+    // On a new host nothing is wrong with that.
+    let checked = ran(&mut unnamed(&bench, &["doctor"]));
+    let told = "leases.db yet: the first `tenure run` or `tenure work` makes it";
+    assert!(checked.code == 69 && checked.err.contains(told), "{checked:?}");
+    let named = bench.run(&["doctor"]);
+    assert!(named.err.contains("there is no store at") && !named.err.contains("yet"), "{named:?}");
     assert!(!bench.path("state").exists());
 }
 

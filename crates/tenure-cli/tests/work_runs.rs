@@ -1,6 +1,6 @@
 //! Which commands `work` runs, and when, by the real binary on real files.
 //!
-//! Plan: parts of a unit's name and its number in the command; the order of runs; names of any bytes, lines that are none, several units in one, long ones in what is told; a list that
+//! Plan: parts of a unit's name and its number in the command; the order of runs; names of any bytes, lines that are none, several units in one, long ones in what is told, and what is shown of those that no key can have; a list that
 //! goes on; a command that runs for too long; slots, pauses between starts, a load; a halt, at once, soon, and by a share; a long run after short ones; units that are lost together; what bad values
 //! are told, before anything is made.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
@@ -327,6 +327,21 @@ fn a_unit_with_a_long_name_is_told_by_that_and_not_by_its_digest() {
     let told = ran.err.lines().find(|line| line.contains("is left as it is")).unwrap();
     let is_named = told.starts_with("tenure: /data/part") && told.contains("part/17.gz: foreign");
     assert!(is_named && told.contains('…'), "{ran:?}");
+}
+
+#[test]
+fn of_a_unit_whose_name_stands_in_its_record_no_innards_are_shown() {
+    let bench = Bench::new();
+    bench.write("list", b"\xff x\n");
+    let ran = bench.run(&work(&["--from", "list"], &["false"]));
+    assert!(ran.code == 1 && ran.err.contains("; here 0 done, 1 failed attempt, in "), "{ran:?}");
+    let listed = bench.run(&["ls", "--all", "work/", "--json"]).json();
+    let key = listed["leases"][0]["key"].as_str().unwrap().to_owned();
+    let shown = bench.run(&["show", &key]).out;
+    assert!(shown.contains("\nfield    status = \"failed\"\n"), "{shown}");
+    assert!(!shown.contains("named-") && !shown.contains("\nfield    name = "), "{shown}");
+    let job = &bench.show(&key)["job"];
+    assert_eq!((job["unit_name"].as_str(), job["unit_hex"].as_str()), (Some(r"\xff x"), Some("ff2078")));
 }
 
 #[test]

@@ -363,6 +363,11 @@ fn all_say_the_same_number_as_long_as_the_key_is_used() {
     table.give(0, 1);
     table.want(1, 3, Wish { permits: 5, ..one() });
     assert_eq!(table.held(1), [3]);
+    let mut table = Table::new(2);
+    table.want(0, 1, Wish { permits: 1, ..one() });
+    table.want(1, 2, one());
+    let [Notice::Failed(_, error)] = table.told(1) else { panic!("{:?}", table.told(1)) };
+    assert!(error.to_string().contains("has 1 permit as long as it is used, and not 3"), "{error}");
 }
 
 #[test]
@@ -371,6 +376,7 @@ fn who_is_shared_or_exclusive_is_not_told_of_a_number_that_nobody_has_said() {
     for (first, second, says) in [
         (one(), lock(), "has 3 permits as long as it is used, and is not for shared and exclusive holders"),
         (lock(), one(), "is for shared and exclusive holders as long as it is used, and has not 3 permits"),
+        (lock(), Wish { permits: 1, ..one() }, "as long as it is used, and has not 1 permit:"),
     ] {
         let mut table = Table::new(2);
         table.want(0, 1, first);

@@ -72,6 +72,7 @@ pub struct OncePer {
     wait: Option<Duration>,
     ttl: Option<Duration>,
     limits: BodyLimits,
+    metadata: Metadata,
 }
 
 /// What became of a tick.
@@ -131,6 +132,7 @@ impl Leases {
             wait: None,
             ttl: None,
             limits: BodyLimits::default(),
+            metadata: Metadata::new(),
         }
     }
 
@@ -204,6 +206,13 @@ impl OncePer {
     /// A ttl, and renewals, of its own, as [`Lock::ttl`](crate::Lock::ttl).
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
+        self
+    }
+
+    /// These fields are written beside what ran, such as who runs it where, and stay until the next one that has them. `once` is not one of them:
+    /// that is what ran.
+    pub fn metadata(mut self, metadata: Metadata) -> Self {
+        self.metadata = metadata;
         self
     }
 
@@ -324,7 +333,9 @@ impl OncePer {
             Err(AcquireError::Held(by)) => return Ok(BegunTick::Busy(by)),
             acquired => acquired?,
         };
-        let held = OnceEvent::Held(guard.fence(), guard.metadata().clone());
+        let mut fields = guard.metadata().clone();
+        fields.extend(self.metadata.clone().into_iter().filter(|(name, _)| name != "once"));
+        let held = OnceEvent::Held(guard.fence(), fields);
         let fields = match one(once.on(clock.now().wall, held)) {
             Some(OnceAction::Write(fields)) => fields,
             Some(OnceAction::Tell(refusal)) => {

@@ -1,6 +1,6 @@
 //! Once per tick, in simulated time.
 //!
-//! Plan: of many hosts one runs each tick, and a later tick runs again; what ran is kept, with errors; who comes late costs a read; a host that
+//! Plan: of many hosts one runs each tick, and a later tick runs again; what ran is kept, with errors, and what is told beside it; who comes late costs a read; a host that
 //! dies in the middle takes the tick with it, or another runs it again, as asked for; one that is stopped in order likewise; a tick whose
 //! forerunner still runs is told as busy, or waited for; ticks that are not due, or not whole milliseconds apart, and clocks that
 //! differ too much, are told; a beginning that can't be written runs nothing; its records are none of others' locks.
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tenure::once::{OnceError, OncePer, RunState, Ticked};
-use tenure::{AcquireError, BodyError, Fence, Held, Wall};
+use tenure::{AcquireError, BodyError, Fence, Held, Key, Metadata, Store as _, Value, Wall};
 use tenure_store::Fault;
 use tokio::time::sleep;
 
@@ -101,6 +101,24 @@ async fn how_it_ended_is_kept() {
     let long = tick(&process).at_most_for(TTL).grace(TTL / 10).run(endless).await;
     assert!(matches!(long, Err(OnceError::Body(BodyError::Interrupted { .. }))), "{long:?}");
     assert_eq!(elsewhere(tick(&other).run(ok).await).says, "it was interrupted");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_told_beside_it_stays_and_is_the_next_ones_then() {
+    let world = World::new();
+    for user in ["root", "backup"] {
+        let process = world.process();
+        // What ran is not for the caller to say.
+        let told = ["user", "once"].map(|name| (name.to_owned(), Value::from(user)));
+        let ran = tick(&process).metadata(Metadata::from(told)).run(ok);
+        assert_eq!(here(ran.await), Ok(7));
+        let record =
+            process.leases.store().read(&Key::new("once/job").unwrap()).await.unwrap().unwrap().record;
+        assert_eq!(record.metadata.get("user"), Some(&Value::from(user)));
+        let history = process.leases.last_runs("job").await.unwrap();
+        assert_eq!(history.last().unwrap().state, RunState::Done);
+        sleep(PERIOD).await;
+    }
 }
 
 fn ok_never() -> Result<u32, String> {

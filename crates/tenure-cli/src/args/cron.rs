@@ -14,7 +14,7 @@ use std::time::Duration;
 /// for ever). If the earlier one ends or is cut off by then, one of the hosts runs the last tick that is due. What is left out is told
 /// on standard error: beside a long run that is the first tick, then ever more seldom how many.
 ///
-/// What ran when, and how it ended, is in the record once/KEY: see `show`. An exit status of 0 is an end that is well. `cron` itself ends with 0 whatever
+/// What ran when, by whom, and how it ended, is in the record once/KEY: see `show`. An exit status of 0 is an end that is well. `cron` itself ends with 0 whatever
 /// became of its ticks: each failed one is a line on standard error.
 ///
 /// CMD finds TENURE_TICK in its environment, the tick in milliseconds since 1970, besides TENURE_KEY, TENURE_FENCE and TENURE_DEADLINE (see

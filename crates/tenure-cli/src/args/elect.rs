@@ -35,7 +35,8 @@ pub(crate) struct ElectArgs {
     pub(crate) grace: Duration,
     /// Run this by sh(1) whenever another leads, or nobody: with TENURE_KEY, TENURE_LEADER and TENURE_FENCE (empty
     /// while nobody leads), and TENURE_ROLE, which is "leader" or "standby". One runs at a time; of changes meanwhile,
-    /// the last one counts. Another leader counts as none once the store could not be read for its ttl. What it leaves running while CMD runs is ended with CMD
+    /// the last one counts. Another leader counts as none once the store could not be read for its ttl. What it leaves running while CMD runs is ended with CMD. That
+    /// it fails is not told, and changes nothing: it has to say so itself
     #[arg(long, value_name = "CMD")]
     pub(crate) on_change: Option<OsString>,
     /// Stop CMD when it has led for this long, with the whole grace period, and let another lead [default: any]

@@ -2,6 +2,7 @@
 
 use crate::text::span;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use std::ffi::OsString;
 
 /// What GNU parallel has between a command and its arguments, or the files of these.
 const SEPARATORS: [&str; 4] = [":::", "::::", ":::+", "::::+"];
@@ -28,6 +29,16 @@ fn of_verb(verb: &str) -> Option<&'static str> {
         "unlock" => "a lease is given back when its command ends; tenure release KEY takes it by force",
         "jobs" => "tenure work ls lists jobs",
         "version" => "tenure --version",
+        _ => return None,
+    })
+}
+
+/// What is wanted by this verb, typed after `fleet`.
+fn of_verb_of_fleets(verb: &str) -> Option<&'static str> {
+    Some(match verb {
+        "status" | "show" | "info" => {
+            "tenure fleet units FLEET tells who has which, tenure fleet workers FLEET who works, tenure fleet top FLEET both, live"
+        }
         _ => return None,
     })
 }
@@ -101,7 +112,11 @@ pub(crate) fn told(error: clap::Error, words: &[String]) -> clap::Error {
         ErrorKind::MissingRequiredArgument if context(ContextKind::InvalidArg).contains("CMD") => {
             Some(BEHIND)
         }
-        ErrorKind::InvalidSubcommand => of_verb(&context(ContextKind::InvalidSubcommand)),
+        ErrorKind::InvalidSubcommand => {
+            let verb = context(ContextKind::InvalidSubcommand);
+            let is_of_fleets = words.windows(2).any(|pair| pair == ["fleet", verb.as_str()]);
+            if is_of_fleets { of_verb_of_fleets(&verb) } else { of_verb(&verb) }
+        }
         ErrorKind::UnknownArgument => {
             let option = context(ContextKind::InvalidArg);
             // A shell has made file names of its stars, or has taken it apart.
@@ -122,7 +137,11 @@ pub(crate) fn told(error: clap::Error, words: &[String]) -> clap::Error {
             let of_option =
                 words.iter().take_while(|word| *word != "--").find_map(|verb| of_option(verb, &option));
             let is_like_none = error.get(ContextKind::SuggestedArg).is_none();
-            of_option.or_else(|| (is_like_none && is_of_a_command(words)).then_some(BEHIND))
+            let tip = of_option.or_else(|| (is_like_none && is_of_a_command(words)).then_some(BEHIND));
+            if tip.is_none() && runs_a_command(words) {
+                return without_value(error);
+            }
+            tip
         }
         _ => None,
     };
@@ -139,10 +158,28 @@ fn is_in_units(words: &[String]) -> bool {
     words.iter().any(|word| word == "work") && options.last().is_some_and(|last| last == "--units")
 }
 
+/// Verbs that have one command.
+const OF_COMMANDS: [&str; 4] = ["run", "elect", "cron", "range"];
+
 /// Whether an option may be one of a command, before which `--` was forgotten.
 fn is_of_a_command(words: &[String]) -> bool {
-    const VERBS: [&str; 4] = ["run", "elect", "cron", "range"];
-    !words.iter().any(|word| word == "--") && words.iter().any(|word| VERBS.contains(&word.as_str()))
+    !words.iter().any(|word| word == "--") && words.iter().any(|word| OF_COMMANDS.contains(&word.as_str()))
+}
+
+/// Whether a verb has a command behind `--`.
+fn runs_a_command(words: &[String]) -> bool {
+    words.iter().any(|word| word == "work" || OF_COMMANDS.contains(&word.as_str()))
+}
+
+/// Without the tip to put `--` before what looks like an option, as a value: behind `--` it would be the command.
+fn without_value(mut error: clap::Error) -> clap::Error {
+    if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
+        tips.retain(|tip| !tip.to_string().contains("use '-- "));
+        if !tips.is_empty() {
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+        }
+    }
+    error
 }
 
 fn with(mut error: clap::Error, tip: &'static str) -> clap::Error {
@@ -156,9 +193,19 @@ fn has_separator(words: &[String]) -> bool {
     words.iter().any(|word| SEPARATORS.contains(&word.as_str()))
 }
 
+fn separator_among(words: &[OsString]) -> Option<&str> {
+    words.iter().filter_map(|word| word.to_str()).find(|word| SEPARATORS.contains(word))
+}
+
+/// What is wrong with units among which GNU parallel's word for them stands.
+pub(crate) fn separator_as_unit(units: &[OsString]) -> Option<String> {
+    let separator = separator_among(units)?;
+    Some(format!("{separator} would be a unit here: {BEFORE}, and may have a unit of that name"))
+}
+
 /// What is wrong with a command of `work` that has its units behind it, as GNU parallel has them.
-pub(crate) fn units_behind(command: &[std::ffi::OsString]) -> Option<String> {
-    let separator = command.iter().filter_map(|word| word.to_str()).find(|word| SEPARATORS.contains(word))?;
+pub(crate) fn units_behind(command: &[OsString]) -> Option<String> {
+    let separator = separator_among(command)?;
     Some(format!(
         "{separator} is a word of CMD here: {BEFORE}; and --from - has CMD as it stands, for units on standard input"
     ))
@@ -187,6 +234,14 @@ mod tests {
         );
         let text = told("tenure work -N 2 a -- echo");
         assert!(text.contains("-n N puts up to N units") && !text.contains("as a value"), "{text}");
+        for line in ["tenure work --retries -1 a -- true", "tenure run --permits -1 k -- true"] {
+            let text = told(line);
+            assert!(text.contains("'-1'") && !text.contains("as a value"), "it would be CMD: {text}");
+        }
+        assert!(told("tenure ls -1").contains("as a value"), "it may be a name");
+        let text = told("tenure fleet status shards");
+        let says = ["tenure fleet units FLEET", "tenure fleet workers FLEET", "tenure fleet top FLEET"];
+        assert!(says.iter().all(|says| text.contains(says)) && !text.contains("tenure ls"), "{text}");
         let text = told("tenure work -E end -- echo");
         assert!(text.contains("each line is a unit") && !text.contains("as a value"), "{text}");
     }
@@ -200,6 +255,11 @@ mod tests {
         ] {
             let tip = of_verb(verb).unwrap();
             assert!(command.find_subcommand(verb).is_none() && tip.contains("tenure "), "{verb}");
+        }
+        let of_fleets = command.find_subcommand("fleet").unwrap();
+        for verb in ["status", "show", "info"] {
+            let is_known = of_fleets.find_subcommand(verb).is_some();
+            assert!(!is_known && of_verb_of_fleets(verb).is_some(), "{verb}");
         }
         for (verb, options) in [
             (

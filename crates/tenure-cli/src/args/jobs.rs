@@ -75,7 +75,7 @@ pub(crate) struct CommandArgs {
     /// on, at last each 5m
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) progress: ProgressMode,
-    /// Tell only what goes wrong: with --forever, not which units come and go
+    /// Tell only what goes wrong, and not who is waited for; with --forever, not which units come and go
     #[arg(long, short, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     /// Tell when each unit's command starts and ends; with --forever also those ends that were asked for

@@ -1,6 +1,6 @@
 //! `cron`: its settings, and its schedule.
 
-use super::{Template, key, ttl};
+use super::{HolderInfo, Template, key, ttl};
 use crate::args::cron::{self, Missed};
 use crate::exit::Failure;
 use chrono::{DateTime, Utc};
@@ -22,6 +22,7 @@ pub(crate) struct CronConfig {
     pub(crate) at_most: Option<Duration>,
     /// For how long a store is waited for that is away at the start.
     pub(crate) await_store: Duration,
+    pub(crate) about: HolderInfo,
     pub(crate) command: Template,
 }
 
@@ -44,6 +45,7 @@ impl cron::CronArgs {
             grace: self.grace,
             at_most: self.max,
             await_store: self.away.await_store,
+            about: HolderInfo::new(None, self.command.first())?,
             command: Template::new(self.command)?,
         })
     }

@@ -158,6 +158,9 @@ impl args::WorkArgs {
     /// Where units come from, if nothing is typed `otherwise`.
     pub(super) fn source(&self, otherwise: UnitSource) -> Result<UnitSource, Failure> {
         let units = if self.units.is_empty() { &self.named } else { &self.units };
+        if let Some(mistake) = args::habits::separator_as_unit(units) {
+            return Err(Failure::usage(mistake));
+        }
         let source = match (units.is_empty(), &self.from) {
             (false, _) => UnitSource::Arguments(units.clone()),
             (true, Some(path)) if path.as_os_str() == "-" => UnitSource::Input,

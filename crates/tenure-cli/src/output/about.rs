@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tenure::store::{Attachment, Freshness, Record};
 use tenure::{Key, Metadata, Store, Value};
 
-/// The fields that `run`, `elect` and `hold` write into a record, and `work` and workers of fleets into that of their session.
+/// The fields that `run`, `elect`, `cron` and `hold` write into a record, and `work` and workers of fleets into that of their session.
 pub(crate) const FIELDS: [&str; 5] = ["user", "host", "pid", "program", "note"];
 
 /// For people, as in `root on vm, for sh: why`. None where the metadata tell nothing of that.

@@ -1,7 +1,7 @@
 //! Why this version does not read a record as what its key says.
 
 use std::fmt;
-use tenure::StoreError;
+use tenure::{Key, StoreError};
 
 /// What is wrong with a record, in words, or that a newer version has written it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,16 @@ impl RecordProblem {
         RecordProblem { text: text.into(), is_newer: true }
     }
 
+    /// What a store says of this key's record, without the key: that is told before the problem everywhere.
+    pub(crate) fn of(key: &Key, error: &StoreError) -> RecordProblem {
+        let problem = RecordProblem::from(error);
+        // Stores say so of what they can't read, each with its own word for a record.
+        let left = format!(" key {key} is left as it is: ");
+        let Some((_, cause)) = problem.text.split_once(&left) else { return problem };
+        let text = if problem.is_newer { cause.to_owned() } else { format!("{}: {cause}", error.kind()) };
+        RecordProblem { text, is_newer: problem.is_newer }
+    }
+
     /// Whether that newer version has to be asked, and nothing is to be removed here.
     pub(crate) fn is_newer(&self) -> bool {
         self.is_newer
@@ -29,12 +39,41 @@ impl RecordProblem {
 
 impl From<&StoreError> for RecordProblem {
     fn from(error: &StoreError) -> Self {
-        RecordProblem { text: error.to_string(), is_newer: error.is_newer() }
+        let (text, is_newer) = (error.to_string(), error.is_newer());
+        // The kind says "foreign or damaged", and what a newer version has written is neither.
+        let kind = format!("{}: ", error.kind());
+        let text = match text.strip_prefix(&kind) {
+            Some(rest) if is_newer => rest.to_owned(),
+            _ => text,
+        };
+        RecordProblem { text, is_newer }
     }
 }
 
 impl fmt::Display for RecordProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: the key is told once, whatever the store calls a record; what a newer version has written is called neither foreign nor damaged; and what
+    //! says nothing of the key stays as it is.
+    use super::*;
+
+    #[test]
+    fn the_cause_is_told_without_the_key_and_no_newer_record_is_called_damaged() {
+        let key = Key::new("work/j/a").unwrap();
+        let (damage, newer) = (StoreError::foreign("cut off"), StoreError::newer("version 9; upgrade it"));
+        for place in ["the row of", "what is stored for"] {
+            let left = format!("{place} key {key} is left as it is");
+            let told = |error: &StoreError| RecordProblem::of(&key, &error.about(&left)).to_string();
+            assert_eq!(told(&damage), "foreign or damaged record: cut off");
+            assert_eq!(told(&newer), "version 9; upgrade it");
+        }
+        let plain = RecordProblem::damage("foreign or damaged record: cut off");
+        assert_eq!(RecordProblem::of(&key, &damage), plain);
+        assert_eq!(RecordProblem::from(&newer), RecordProblem::newer("version 9; upgrade it"));
     }
 }

@@ -1,7 +1,7 @@
 //! Records as people and programs are shown them.
 
 use crate::exit::{DAMAGED, Failure};
-use crate::keys::{JobName, UnitStatus, kept_name, text_of};
+use crate::keys::{JobName, UnitStatus, hex_of, kept_name, text_of};
 use crate::output::about::SessionAbouts;
 use crate::output::json::told;
 use crate::output::permits::{PermitsView, session};
@@ -33,6 +33,8 @@ pub(crate) enum State {
     Damaged,
     /// The session that it is attached to can't be read.
     Unknown,
+    /// A newer version has written it, which can read it.
+    Newer,
 }
 
 impl State {
@@ -43,6 +45,7 @@ impl State {
             State::Expired => "expired",
             State::Damaged => "damaged",
             State::Unknown => "unknown",
+            State::Newer => "newer",
         }
     }
 }
@@ -158,22 +161,23 @@ pub(crate) fn is_session(key: &Key) -> bool {
 impl View {
     pub(crate) async fn of(store: &impl Store, sessions: &mut Sessions, listed: Listed, now: Wall) -> View {
         let Listed { key, stored } = listed;
-        let damaged = |key, error: StoreError| {
-            let stored = Err(RecordProblem::from(&error));
-            let (state, is_doubtful) = (State::Damaged, false);
+        let unread = |key: Key, error: StoreError| {
+            let problem = RecordProblem::of(&key, &error);
+            let state = if problem.is_newer() { State::Newer } else { State::Damaged };
+            let (is_doubtful, stored) = (false, Err(problem));
             View { key, state, left: None, is_doubtful, leased: None, shared: None, doubt: None, stored }
         };
         let stored = match stored {
             Ok(stored) => stored,
-            Err(error) => return damaged(key, error),
+            Err(error) => return unread(key, error),
         };
         let leased = match sessions.leased(&stored, now) {
             Ok(leased) => leased,
-            Err(error) => return damaged(key, error),
+            Err(error) => return unread(key, error),
         };
         let shared = match PermitsView::of(&stored).transpose() {
             Ok(shared) => shared,
-            Err(error) => return damaged(key, error),
+            Err(error) => return unread(key, error),
         };
         let (mut doubt, mut is_doubtful) = (None, false);
         let mut judged = |left: TimeLeft| {
@@ -286,10 +290,11 @@ impl View {
         if let Some((job, unit)) = JobName::of_key(&self.key) {
             let status = self.unit_status().map(UnitStatus::name);
             let stored = self.stored.as_ref().ok();
-            let name = stored.and_then(|stored| kept_name(&self.key, &stored.record.metadata)).map(text_of);
+            let kept = stored.and_then(|stored| kept_name(&self.key, &stored.record.metadata));
+            let (name, digits) = (kept.map(text_of), kept.and_then(hex_of));
             view.insert(
                 "job".into(),
-                json!({"name": job, "unit": unit, "unit_name": name, "status": status}),
+                json!({"name": job, "unit": unit, "unit_name": name, "unit_hex": digits, "status": status}),
             );
         }
         view.insert("state".into(), self.state.name().into());

@@ -5,8 +5,8 @@ use crate::exit::{Failure, UNAVAILABLE};
 use crate::text::escaped;
 use std::path::Path;
 
-/// Fails unless there is a file that this process can read.
-pub(super) fn look_for(path: &Path) -> Result<(), Failure> {
+/// Fails unless there is a file that this process can read. Where nobody has named it, `is_default`, nothing may have been done with it yet.
+pub(super) fn look_for(path: &Path, is_default: bool) -> Result<(), Failure> {
     use nix::unistd::{AccessFlags, access};
     let shown = escaped(&path.to_string_lossy());
     let text = match path.try_exists() {
@@ -20,6 +20,9 @@ pub(super) fn look_for(path: &Path) -> Result<(), Failure> {
         },
         // What it is instead is told where it is opened.
         Ok(true) => return Ok(()),
+        Ok(false) if is_default => format!(
+            "there is no store at {shown} yet: the first `tenure run` or `tenure work` makes it; or name another by --store or TENURE_STORE"
+        ),
         Ok(false) => format!("there is no store at {shown}; name another by --store or TENURE_STORE"),
         Err(error) => format!(
             "whether there is a store at {shown} can't be seen: {error}; check who may enter its directory"

@@ -11,10 +11,10 @@ const NAMES: &[&str] =
     &["KEY", "HOLDER", "UNIT", "WORKER", "GOES TO", "LABELS", "NEEDS", "JOB", "FLEET", "VALUE", "FROM"];
 /// Columns that one can do without: they are left out, the last ones first, before names become too short. `show` and `--json` have them.
 const EXTRAS: [&str; 7] = ["ON SESSION", "WEIGHT", "MOST", "PLANNED", "WAITING", "WORKERS", "LAST RESULT"];
-/// Of units one can do without this, too, as names of two kinds stand beside it.
-const EXTRA_OF_UNITS: &str = "FENCE";
-/// Names that are typed again, so they are not cut as long as there are extras.
-const TYPED: &[&str] = &["JOB"];
+/// After them these are left out, in this order: of units, as names of two kinds stand beside it; of keys, as these are typed again.
+const MORE_EXTRAS: &[(&str, &[&str])] = &[("UNIT", &["FENCE"]), ("KEY", &["FENCE", "SINCE"])];
+/// Names that are typed again, so they are not cut as long as there are extras, or other names to be cut.
+const TYPED: &[&str] = &["JOB", "KEY"];
 /// Names are cut to no less than this, and to less than [`SHORT`] only when all extras are left out.
 const LEAST: usize = 8;
 const SHORT: usize = 14;
@@ -98,11 +98,13 @@ fn hide(heading: &[&str], widths: &[usize], hidden: &mut [bool], room: usize) {
         _ if NAMES.contains(&title) => width.min(SHORT),
         _ => width,
     };
-    let is_of_units = heading.first() == Some(&"UNIT");
-    let is_extra = |title: &&str| EXTRAS.contains(title) || (is_of_units && *title == EXTRA_OF_UNITS);
     let widths: Vec<usize> = heading.iter().zip(widths).map(|(title, width)| short(title, *width)).collect();
-    for (n, title) in heading.iter().enumerate().rev() {
-        if total(&widths, hidden) > room && is_extra(title) {
+    let last = (0..heading.len()).rev().filter(|n| EXTRAS.contains(&heading[*n]));
+    let more = MORE_EXTRAS.iter().filter(|(first, _)| heading.first() == Some(first));
+    let more = more.flat_map(|(_, titles)| titles.iter());
+    let more = more.filter_map(|extra| heading.iter().position(|title| title == extra));
+    for n in last.chain(more) {
+        if total(&widths, hidden) > room {
             hidden[n] = true;
         }
     }
@@ -118,7 +120,8 @@ fn fitted(heading: &[&str], widths: &[usize], hidden: &[bool], room: Option<usiz
     };
     while total(&widths, hidden) > room {
         let names = (0..widths.len()).filter(|n| is_name(*n) && widths[*n] > LEAST);
-        let Some(widest) = names.max_by_key(|n| widths[*n]) else { break };
+        let comes_first = |n: usize| widths[n] > SHORT && !TYPED.contains(&heading[n]);
+        let Some(widest) = names.max_by_key(|n| (comes_first(*n), widths[*n])) else { break };
         widths[widest] -= 1;
     }
     widths
@@ -189,12 +192,31 @@ mod tests {
     }
 
     #[test]
+    fn a_key_is_whole_at_80_columns_before_its_fence_is_shown() {
+        let heading = ["KEY", "STATE", "FENCE", "HOLDER", "SINCE", "LEFT", "ON SESSION"];
+        let holder = format!("vm-31302-{}", "0123456789abcdef".repeat(2));
+        let shown = |key: &str, room| {
+            let row = [key, "held", "1795950165617", &holder, "2026-11-29T05:00:00Z", "9.5s", "-"];
+            let shown = TextTable::within(&heading, Some(room)).part(&rows(&[&row]));
+            assert!(shown.lines().all(|line| line.width() <= room), "{shown}");
+            shown
+        };
+        let short = shown("reports/2026-11-29/invoice", 80);
+        assert!(short.contains("reports/2026-11-29/invoice  held") && short.contains("SINCE"), "{short}");
+        assert!(!short.contains("FENCE") && short.contains("vm-"), "{short}");
+        let long = "reports/europe/2026-11-29/monthly-invoices";
+        let narrow = shown(long, 80);
+        assert!(narrow.contains(&format!("{long}  held")) && narrow.contains("LEFT"), "{narrow}");
+        assert!(!narrow.contains("SINCE") && shown(long, 160).contains("1795950165617"), "{narrow}");
+    }
+
+    #[test]
     fn names_are_cut_in_the_middle_where_there_is_no_room() {
         assert_eq!((cut("abcdefghij", 10).as_str(), cut("abcdefghij", 6).as_str()), ("abcdefghij", "abc…ij"));
         assert_eq!(cut("日本語日本語", 7), "日…語", "none is cut in two, nor is there more than fits");
         assert_eq!(cut("e\u{301}e\u{301}e\u{301}e\u{301}", 3), "e\u{301}…e\u{301}");
         let rows = rows(&[&[&"k".repeat(200), "held", &"h".repeat(30), "2026-11-23T05:00:00Z", "yes"]]);
-        let heading = ["KEY", "STATE", "HOLDER", "SINCE", "ON SESSION"];
+        let heading = ["UNIT", "STATE", "HOLDER", "SINCE", "ON SESSION"];
         let shown = TextTable::within(&heading, Some(80)).part(&rows);
         assert!(shown.lines().all(|line| line.width() <= 80), "{shown}");
         assert!(shown.contains("2026-11-23T05:00:00Z") && shown.contains("k…k"), "{shown}");

@@ -17,11 +17,13 @@ use crate::supervise::signals::Signals;
 use crate::supervise::stopping::Why;
 use crate::supervise::will::Will;
 use crate::verbs::run::holder;
+use crate::verbs::waiting::about_occupant;
 use left_out::LeftOut;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 use tenure::once::TickGuard;
-use tenure::{Leases, Wall};
+use tenure::store::reserved;
+use tenure::{Key, Leases, Occupant, Wall};
 use tick::{TickStart, begun, is_wanted};
 
 /// Between two looks at the clock, which may be set meanwhile.
@@ -86,7 +88,13 @@ impl CronHost<'_> {
             };
             match start {
                 TickStart::NotYet => continue,
-                TickStart::Busy(by) => left_out.add(tick, &holder(by, None)),
+                TickStart::Busy(by) => {
+                    let about = match &by {
+                        Some(by) if left_out.tells_next() => self.about(by).await,
+                        _ => None,
+                    };
+                    left_out.add(tick, &holder(by, about));
+                }
                 TickStart::NotHere => left_out.end(),
                 TickStart::Here(guard) => {
                     left_out.end();
@@ -97,6 +105,12 @@ impl CronHost<'_> {
             left = left.map(|left| left - 1);
         }
         Ok(exit::OK)
+    }
+
+    /// What is told of whoever runs an earlier tick.
+    async fn about(&self, by: &Occupant) -> Option<String> {
+        let key = Key::new(format!("{}{}", reserved::ONCE, self.plan.key)).ok()?;
+        about_occupant(self.leases, &[&key], by).await
     }
 
     /// One tick, which is run here.

@@ -89,9 +89,7 @@ async fn held(
         }
     };
     let about = match &acquired {
-        Err(AcquireError::Held(Some(by))) if plan.patience == WaitLimit::Try => {
-            about_occupant(leases, &keys, by).await
-        }
+        Err(AcquireError::Held(Some(by))) => about_occupant(leases, &keys, by).await,
         _ => None,
     };
     let guard = acquired.map_err(|error| match error {

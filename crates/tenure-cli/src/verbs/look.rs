@@ -3,7 +3,7 @@
 use crate::args;
 use crate::config;
 use crate::exit::{self, Failure};
-use crate::keys::JobName;
+use crate::keys::{JobName, NAME, STATUS, UnitStatus, kept_name};
 use crate::output;
 use crate::output::about::{self, SessionAbouts};
 use crate::output::json::told;
@@ -18,7 +18,7 @@ use serde_json::json;
 use tenure::fleet::FleetKey;
 use tenure::range::SectionLedger;
 use tenure::store::Listed;
-use tenure::{Key, Store};
+use tenure::{Key, Metadata, Store};
 
 pub(crate) async fn ls(url: &Url, typed: &args::LsArgs) -> Result<u8, Failure> {
     let prefix = config::prefix(&typed.prefix)?;
@@ -223,6 +223,7 @@ fn page(view: &View, abouts: &SessionAbouts) -> String {
             } else if let Ok(covered) = SectionLedger::covered(&stored.record) {
                 lines.push(("covered", covered.to_string()));
             } else if let serde_json::Value::Object(mut fields) = told(&view.key, &stored.record.metadata) {
+                plain_unit(&view.key, &stored.record.metadata, &mut fields);
                 let by = about::lines(&stored.record.metadata);
                 if by.is_empty() {
                     lines.extend(abouts.of_tenure(&stored.record).map(about::lines).unwrap_or_default());
@@ -238,6 +239,17 @@ fn page(view: &View, abouts: &SessionAbouts) -> String {
         }
     }
     lines.into_iter().map(|(name, value)| format!("{name:8} {value}\n")).collect()
+}
+
+/// Of a unit whose name stands in its record, the fields tell neither that name again nor how its status is spelt for older versions.
+fn plain_unit(key: &Key, metadata: &Metadata, fields: &mut serde_json::Map<String, serde_json::Value>) {
+    if kept_name(key, metadata).is_none() {
+        return;
+    }
+    fields.remove(NAME);
+    if let Some(status) = UnitStatus::of(metadata) {
+        fields.insert(STATUS.to_owned(), status.name().into());
+    }
 }
 
 #[cfg(test)]

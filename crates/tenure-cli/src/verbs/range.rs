@@ -1,6 +1,6 @@
 //! `tenure range`: one command for those keys of a range that nobody else works on.
 
-use crate::config::{self, WaitLimit};
+use crate::config;
 use crate::exit::{self, Failure};
 use crate::output::section::SectionLeases;
 use crate::output::{self, Lost};
@@ -16,7 +16,7 @@ use crate::supervise::signals::Signals;
 use crate::supervise::watchdog::LeadTime;
 use crate::supervise::will::Will;
 use crate::text::brief;
-use crate::verbs::waiting::{CurrentHolder, said, told_by};
+use crate::verbs::waiting::{CurrentHolder, told_as};
 use std::io::{PipeReader, Write};
 use std::process::Command;
 use std::sync::Arc;
@@ -80,17 +80,20 @@ async fn acquire(
         return wanted.await;
     }
     let (key, wait) = (section.key(), brief(plan.wait));
-    let words = format!(
-        "waiting for {what} of {} in {key}, for {wait} at most; `tenure show {key}` tells who holds it",
-        plan.range
-    );
+    let words = |key: &Key, whom: Option<&str>| {
+        let wanted = format!("waiting for {what} of {} in {key}", plan.range);
+        Some(match whom {
+            Some(whom) => format!("{wanted}, held by {whom}, for {wait} at most"),
+            None => format!("{wanted}, for {wait} at most; `tenure show {key}` tells who holds it"),
+        })
+    };
     let look = async |key: &Key| {
         // A store that fails is told of by whoever waits for it.
         let stored = store.read(key).await.ok()??;
         let leases = SectionLeases::of(&stored, clock.now().wall)?.ok()?;
         in_the_way(&leases, &plan.range, plan.all, |fence| held::is_ours(key, fence))
     };
-    told_by(look, &[key], WaitLimit::Within(plan.wait), said(words, wanted)).await
+    told_as(words, look, &[key], wanted).await
 }
 
 /// Whoever has some of this range, for a while yet: the first of them, and how many more.

@@ -66,8 +66,8 @@ pub(crate) async fn rm(url: &Url, typed: &args::RmArgs) -> Result<u8, Failure> {
 /// What is wrong with it; fails if nothing is.
 fn damage(key: &Key, seen: &Image, now: Wall) -> Result<String, Failure> {
     let problem = match &seen.record {
-        Err(error) if seen.is_newer => Some(RecordProblem::newer(error.to_string())),
-        Err(error) => Some(error.into()),
+        Err(error) if seen.is_newer => Some(RecordProblem::newer(RecordProblem::of(key, error).to_string())),
+        Err(error) => Some(RecordProblem::of(key, error)),
         // What is held is not damaged, whatever it says: its holder understands it.
         Ok(record) => {
             misread(key, record, now).filter(|problem| problem.is_newer() || record.tenure.is_none())

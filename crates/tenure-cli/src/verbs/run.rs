@@ -167,10 +167,7 @@ async fn had<T>(
         Ok(Ok(had)) => return Ok(had),
         Ok(Err(error)) => {
             let about = match &error {
-                // Who waited was told.
-                AcquireError::Held(Some(by)) if plan.patience == WaitLimit::Try => {
-                    about_occupant(leases, keys, by).await
-                }
+                AcquireError::Held(Some(by)) => about_occupant(leases, keys, by).await,
                 _ => None,
             };
             refusal(plan, error, about)

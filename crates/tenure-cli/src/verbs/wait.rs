@@ -1,7 +1,7 @@
 //! `wait`: until nobody holds a key, or somebody does.
 
 use super::look::{doubt, found_among, namesake};
-use super::waiting::{said, told};
+use super::waiting::{SOON, current_holder, said, told};
 use crate::args;
 use crate::config::{self, WaitLimit};
 use crate::exit::{self, Failure};
@@ -52,8 +52,14 @@ pub(crate) async fn wait(url: &Url, typed: &args::WaitArgs) -> Result<u8, Failur
             if let Some(failure) = trouble.take() {
                 return Err(failure);
             }
-            let still = if typed.held { "nobody holds it" } else { "it is held" };
-            Err(Failure::new(exit::HELD, format!("{key}: after {}, {still} still", brief(most))))
+            let still = if typed.held {
+                "nobody holds it still".to_owned()
+            } else {
+                let holder = tokio::time::timeout(SOON, current_holder(&leases, &key)).await;
+                let by = holder.ok().flatten().map_or_else(String::new, |by| format!(" by {}", by.whom));
+                format!("it is held still{by}")
+            };
+            Err(Failure::new(exit::HELD, format!("{key}: after {}, {still}", brief(most))))
         }
     }
 }

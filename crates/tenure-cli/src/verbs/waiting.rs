@@ -16,7 +16,7 @@ use tenure::store::{Attachment, Record};
 use tenure::{HolderId, Key, Leases, Occupant, Wall};
 
 /// What is over sooner needs no words.
-const SOON: Duration = Duration::from_millis(500);
+pub(super) const SOON: Duration = Duration::from_millis(500);
 
 /// Whoever is waited for.
 #[derive(Debug, Clone)]
@@ -73,10 +73,21 @@ pub(super) async fn told_by<T>(
     if patience == WaitLimit::Try {
         return work.await;
     }
+    let words = |key: &Key, whom: Option<&str>| Some(format!("waiting for {key}, held by {}", whom?));
+    told_as(words, look, keys, work).await
+}
+
+/// As [`told_by`], in the caller's words: for a key, and whoever holds it by itself. What is said where that is nobody is said once at most.
+pub(super) async fn told_as<T>(
+    words: impl Fn(&Key, Option<&str>) -> Option<String>,
+    look: impl AsyncFn(&Key) -> Option<CurrentHolder>,
+    keys: &[&Key],
+    work: impl Future<Output = T>,
+) -> T {
     tokio::select! {
         biased;
         done = work => done,
-        never = tell(look, keys) => match never {},
+        never = tell(words, look, keys) => match never {},
     }
 }
 
@@ -91,19 +102,30 @@ pub(super) async fn said<T>(words: String, work: impl Future<Output = T>) -> T {
     work.await
 }
 
-async fn tell(look: impl AsyncFn(&Key) -> Option<CurrentHolder>, keys: &[&Key]) -> Infallible {
+async fn tell(
+    words: impl Fn(&Key, Option<&str>) -> Option<String>,
+    look: impl AsyncFn(&Key) -> Option<CurrentHolder>,
+    keys: &[&Key],
+) -> Infallible {
     const SELDOM: Duration = Duration::from_secs(60);
     let (mut last, mut pause) = (BTreeMap::new(), SOON);
     loop {
         tokio::time::sleep(pause).await;
         pause = SELDOM;
         for key in keys {
-            let Some(CurrentHolder { whom, until, is_around_us }) = look(key).await else { continue };
+            let Some(CurrentHolder { whom, until, is_around_us }) = look(key).await else {
+                if let Some(text) = words(key, None).filter(|_| !last.contains_key(*key)) {
+                    output::tell(text);
+                    last.insert(*key, String::new());
+                }
+                continue;
+            };
             // A holder that prolongs its time is no other holder.
             if last.get(*key) != Some(&whom) {
                 let until =
                     until.map_or_else(String::new, |until| format!(" until {} at least", date(until)));
-                output::tell(format!("waiting for {key}, held by {whom}{until}"));
+                let shown = format!("{whom}{until}");
+                words(key, Some(shown.as_str())).into_iter().for_each(output::tell);
                 if is_around_us {
                     output::tell(format!(
                         "{key} is held for the command by which this one was started (TENURE_HELD): if that waits for this one, both wait for \
@@ -167,7 +189,7 @@ fn holding(view: &View, abouts: &SessionAbouts) -> Option<CurrentHolder> {
         State::Held => "",
         // It may live.
         State::Unknown => ", as the record says (its session can't be read)",
-        State::Vacant | State::Expired | State::Damaged => return None,
+        State::Vacant | State::Expired | State::Damaged | State::Newer => return None,
     };
     let tenure = record.tenure.as_ref()?;
     let holder = format!("{}{}", tenure.holder, brackets(about_tenure(record, abouts)));

@@ -6,13 +6,13 @@ mod name;
 
 use crate::config::UnitSource;
 use crate::exit::Failure;
-pub(crate) use crate::keys::{is_digest, text_of};
+pub(crate) use crate::keys::{hex_of, is_digest, text_of};
 use crate::output;
 use crate::text::escaped;
 pub(super) use duplicates::Duplicates;
 pub(super) use lines::{Line, Lines};
 use name::{MOST_BYTES, check, key_of, shown};
-pub(crate) use name::{Named, hex_of, named};
+pub(crate) use name::{Named, named};
 use nix::sys::stat::{FileStat, SFlag, fstat};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, IsTerminal};

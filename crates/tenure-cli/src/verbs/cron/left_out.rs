@@ -17,6 +17,11 @@ impl LeftOut<'_> {
         LeftOut { key, count: 0, untold: None }
     }
 
+    /// Whether the next one that is added is told.
+    pub(super) fn tells_next(&self) -> bool {
+        (self.count + 1).is_power_of_two()
+    }
+
     /// `by`: who runs the earlier one, in words that begin with a blank; nothing if that is not known.
     pub(super) fn add(&mut self, tick: Wall, by: &str) {
         let told = self.added(tick, by);
@@ -59,12 +64,19 @@ mod tests {
     //! Plan: of many ticks few are told, and the count of all; after that the first is told again.
     use super::*;
 
+    fn told_if_foretold(left_out: &mut LeftOut<'_>, tick: Wall) -> Option<String> {
+        let tells = left_out.tells_next();
+        let told = left_out.added(tick, " by w");
+        assert_eq!(told.is_some(), tells, "whoever asks who it is asks for each that is told, and no other");
+        told
+    }
+
     #[test]
     fn a_run_of_a_day_costs_a_standby_a_dozen_lines_and_none_is_left_uncounted() {
         let mut left_out = LeftOut::of("k");
         let tick = |minute: u64| Wall(minute * 60_000);
         let told: Vec<String> =
-            (0..1440).filter_map(|minute| left_out.added(tick(minute), " by w")).collect();
+            (0..1440).filter_map(|minute| told_if_foretold(&mut left_out, tick(minute))).collect();
         assert_eq!(told.len(), 11, "{told:?}");
         assert!(told[0].starts_with("the tick 1970-01-01T00:00:00"), "{told:?}");
         assert!(told.iter().all(|text| text.ends_with(" still runs: it is held by w")), "{told:?}");

@@ -107,6 +107,7 @@ fn once(tick: Wall, leases: &Leases, plan: &config::cron::CronConfig) -> OncePer
     // A missed tick may be run until the next one is due.
     let next = plan.schedule.after(tick).unwrap_or(tick);
     let once = leases.once_per(&plan.key, tick).ttl(plan.ttl).keep(next.since(tick) + KEEP);
+    let once = once.metadata(plan.about.metadata());
     if plan.at_least_once { once.at_least_once() } else { once }
 }
 

@@ -130,7 +130,7 @@ pub(super) async fn rm(url: &Url, typed: &WorkRmArgs) -> Result<u8, Failure> {
         return Err(worked_on(&name, &who));
     }
     output::confirm(typed.yes, &question(&name, &job))?;
-    let (all, there) = versions(&leases, &name).await?;
+    let JobRecords { units: all, damaged, newer } = versions(&leases, &name).await?;
     let highest = all.iter().map(|unit| unit.fence).max();
     await_fences(&leases, highest).await?;
     // All that may have taken long. Whoever has come meanwhile was given units of which none may vanish; what a later one makes is not
@@ -138,23 +138,34 @@ pub(super) async fn rm(url: &Url, typed: &WorkRmArgs) -> Result<u8, Failure> {
     if let Some(process) = living(&leases, |session| job_of(session) == Some(name.as_str())).await? {
         return Err(worked_on(&name, &named_process(&process)));
     }
+    let there = all.len();
     let removed = count_side_by_side(all, |unit| remove(leases.clone(), unit)).await?;
-    let left = there - removed;
+    let taken = there - removed;
     if typed.json {
-        output::json(&json!({"job": name.as_str(), "removed": removed, "left": left}))?;
+        let (unread, left) = (damaged + newer, taken + damaged + newer);
+        let job = name.as_str();
+        output::json(
+            &json!({"job": job, "removed": removed, "left": left, "damaged": unread, "newer": newer}),
+        )?;
     } else {
         output::note(format!("job \"{shown}\": {} removed", count(removed, "unit")));
     }
-    if left > 0 {
-        return Err(Failure::new(
-            exit::HELD,
-            format!(
-                "{} left: taken by somebody meanwhile, or damaged (see `tenure rm --damaged`)",
-                count(left, "unit")
-            ),
-        ));
-    }
-    Ok(exit::OK)
+    left_behind(taken, damaged, newer).map_or(Ok(exit::OK), Err)
+}
+
+/// Which units stay, if any do, and what helps. Only who is at work may be gone later.
+fn left_behind(taken: usize, damaged: usize, newer: usize) -> Option<Failure> {
+    let parts: Vec<String> = [
+        (taken, "taken by somebody meanwhile"),
+        (damaged, "with a damaged record (see `tenure work status`, `tenure rm --damaged KEY`)"),
+        (newer, "that this version can't read (use the newer tenure that has written it)"),
+    ]
+    .into_iter()
+    .filter(|(n, _)| *n > 0)
+    .map(|(n, what)| format!("{} {what}", count(n, "unit")))
+    .collect();
+    let code = if taken > 0 { exit::HELD } else { exit::DAMAGED };
+    (!parts.is_empty()).then(|| Failure::new(code, format!("not removed: {}", parts.join(", "))))
 }
 
 /// What is asked before the job goes.
@@ -179,20 +190,35 @@ struct UnitVersion {
     is_held: bool,
 }
 
-/// Those of all units whose records can be read, and how many records there are.
-async fn versions(leases: &Leases, name: &JobName) -> Result<(Vec<UnitVersion>, usize), Failure> {
-    let (mut pages, mut all, mut there) = (Pages::default(), Vec::new(), 0);
+/// The records of a job.
+#[derive(Default)]
+struct JobRecords {
+    /// Those that can be read.
+    units: Vec<UnitVersion>,
+    /// How many can't.
+    damaged: usize,
+    /// How many only a newer version can read.
+    newer: usize,
+}
+
+/// What there is of a job now.
+async fn versions(leases: &Leases, name: &JobName) -> Result<JobRecords, Failure> {
+    let (mut pages, mut all) = (Pages::default(), JobRecords::default());
     while let Some(page) = pages.next(leases.store(), &name.prefix()).await? {
-        there += page.len();
-        let sound = page.into_iter().filter_map(|listed| Some((listed.key, listed.stored.ok()?)));
-        all.extend(sound.map(|(key, stored)| UnitVersion {
-            key,
-            version: stored.version,
-            fence: stored.record.fence,
-            is_held: stored.record.tenure.is_some(),
-        }));
+        for Listed { key, stored } in page {
+            match stored {
+                Ok(stored) => all.units.push(UnitVersion {
+                    key,
+                    version: stored.version,
+                    fence: stored.record.fence,
+                    is_held: stored.record.tenure.is_some(),
+                }),
+                Err(error) if error.is_newer() => all.newer += 1,
+                Err(_) => all.damaged += 1,
+            }
+        }
     }
-    Ok((all, there))
+    Ok(all)
 }
 
 /// Removes a unit. One that somebody has taken meanwhile stays.
@@ -246,7 +272,7 @@ async fn await_fences(leases: &Leases, highest: Option<Fence>) -> Result<(), Fai
 #[cfg(test)]
 mod tests {
     //! Plan: where a store fails half-way, it is told how many units were opened again before that; where nothing was, only the failure. Who is asked
-    //! whether a job is to go knows what is not done, and what may not be.
+    //! whether a job is to go knows what is not done, and what may not be. Of what stays it is told why, and only who is at work is a reason to come back.
     use super::*;
     use crate::output::problem::RecordProblem;
     use crate::stores::pages::PAGE;
@@ -280,6 +306,20 @@ mod tests {
         assert_eq!(failure.code, exit::UNAVAILABLE);
         assert!(failure.text.ends_with("; before that: 1000 units to be tried again"), "{failure}");
         assert_eq!(reopen(&leases, "work/j/", &BTreeMap::new()).await.unwrap(), (1, 1));
+    }
+
+    #[test]
+    fn what_stays_is_told_by_what_helps_and_only_who_is_at_work_is_a_reason_to_come_back() {
+        let left = |taken, damaged, newer| {
+            let failure = left_behind(taken, damaged, newer).unwrap();
+            let told = ["taken by somebody", "rm --damaged KEY", "newer tenure"];
+            (failure.code, told.map(|what| failure.text.contains(what)))
+        };
+        assert_eq!(left(2, 0, 0), (exit::HELD, [true, false, false]));
+        assert_eq!(left(0, 1, 0), (exit::DAMAGED, [false, true, false]));
+        assert_eq!(left(0, 0, 1), (exit::DAMAGED, [false, false, true]));
+        assert_eq!(left(1, 1, 1), (exit::HELD, [true; 3]));
+        assert!(left_behind(0, 0, 0).is_none());
     }
 
     #[test]

@@ -47,7 +47,22 @@ pub(super) async fn ls(url: &Url, typed: &WorkLsArgs) -> Result<u8, Failure> {
         .collect();
     let heading = ["JOB", "UNITS", "DONE", "FAILED", "RUNNING", "WAITING", "WORKERS", "LEFT", "LAST RESULT"];
     output::print(&table(&heading, &rows))?;
+    for (name, job) in &jobs {
+        let unread = unread(job);
+        if !unread.is_empty() {
+            let (name, unread) = (escaped(name), unread.join(", "));
+            output::note(format!("job \"{name}\": {unread}; `tenure work status` names such units"));
+        }
+    }
     Ok(exit::OK)
+}
+
+/// How many units have records that this version does not read, by what they are.
+fn unread(job: &JobSurvey) -> Vec<String> {
+    let newer = job.damaged.iter().filter(|unit| unit.is_newer()).count();
+    let kinds =
+        [(job.damaged.len() - newer, "with a damaged record"), (newer, "that this version can't read")];
+    kinds.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect()
 }
 
 pub(super) async fn status(url: &Url, typed: &WorkStatusArgs) -> Result<u8, Failure> {
@@ -125,17 +140,13 @@ pub(super) fn page(name: &JobName, job: &JobSurvey, most: usize, now: Wall) -> S
     let percent = (job.done * 100).checked_div(job.units()).unwrap_or(0);
     let mut parts = vec![format!("{} done ({percent}%)", job.done)];
     let (newer, damaged): (Vec<_>, Vec<_>) = job.damaged.iter().partition(|unit| unit.is_newer());
-    for (n, what) in [
-        (job.failed.len(), "failed"),
-        (job.running.len(), "running"),
-        (job.waiting, "waiting"),
-        (damaged.len(), "with a damaged record"),
-        (newer.len(), "that this version can't read"),
-    ] {
+    for (n, what) in [(job.failed.len(), "failed"), (job.running.len(), "running"), (job.waiting, "waiting")]
+    {
         if n > 0 {
             parts.push(format!("{n} {what}"));
         }
     }
+    parts.extend(unread(job));
     text.push_str(&format!("units    {}: {}\n", job.units(), parts.join(", ")));
     if let Some(rate) = job.rate(now) {
         let left = job.left(now).map_or_else(String::new, |left| format!(", about {} left", brief(left)));

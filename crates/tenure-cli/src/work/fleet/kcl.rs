@@ -129,13 +129,13 @@ impl Kcl {
             kcl::Event::Wanted { lease, by } => {
                 let (_, draining) = self.assignments.get(&tenure_of(&lease))?;
                 draining.store(true, Ordering::SeqCst);
-                let why = format!("goes to {}", escaped(&by));
+                let why = format!("is to go to {}", escaped(&by));
                 Some(Event::Draining { unit: lease.key().to_owned(), why, within: self.grace })
             }
             kcl::Event::Finished(lease) => {
                 let (_, draining) = self.assignments.get(&tenure_of(&lease))?;
                 draining.store(true, Ordering::SeqCst);
-                let why = "has the checkpoint SHARD_END, and is given back".to_owned();
+                let why = "has the checkpoint SHARD_END, and is to be given back".to_owned();
                 Some(Event::Draining { unit: lease.key().to_owned(), why, within: self.grace })
             }
             kcl::Event::LookFailed(error) | kcl::Event::Foreign(error) => self.tell_once(error.to_string()),
@@ -230,7 +230,7 @@ impl Member for Kcl {
         self.coordinator.stop_taking();
         for (held, draining) in self.assignments.values() {
             draining.store(true, Ordering::SeqCst);
-            let why = "is given back, since this worker leaves".to_owned();
+            let why = "is to be given back, since this worker leaves".to_owned();
             let unit = held.key().to_owned();
             self.waiting.push_back(Event::Draining { unit, why, within: self.grace });
         }

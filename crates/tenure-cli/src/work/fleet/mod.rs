@@ -174,7 +174,9 @@ impl Runners {
                 }
             }
             Event::Draining { unit, why, within } => {
-                tell(&unit, &why);
+                let is_running = self.runners.get(&unit).is_some_and(Runner::is_running);
+                let and = if is_running { "; CMD is stopped" } else { "" };
+                tell(&unit, &format!("{why}{and}"));
                 // Nothing was begun for it yet.
                 drop(self.next.remove(&unit));
                 let grace = within.min(self.setup.plan.grace);
@@ -188,9 +190,16 @@ impl Runners {
         }
     }
 
+    /// Who is told to stop expects no further start. What runs goes on until its unit is to go, so that others wait for nothing.
+    fn starts_any(&self) -> bool {
+        self.stop.is_none()
+    }
+
     fn begin(&mut self, unit: String, assignment: Box<dyn Assignment>) {
         let mut runner = Runner::new(assignment, self.setup.plan.backoff);
-        runner.look_after(&self.setup);
+        if self.starts_any() {
+            runner.look_after(&self.setup);
+        }
         self.runners.insert(unit, runner);
     }
 
@@ -238,7 +247,7 @@ impl Runners {
                     }
                     CommandOutcome::TooLate | CommandOutcome::Stuck(_) => return,
                 };
-                let text = format!("{how}; again in {}", brief(pause));
+                let text = if self.starts_any() { format!("{how}; again in {}", brief(pause)) } else { how };
                 if is_well { tell(&unit, &text) } else { note(&unit, &text) }
             }
         }
@@ -256,9 +265,12 @@ impl Runners {
         if !left.is_zero() {
             self.setup.policy.watchdogs.prolong(asked_at, left);
         }
+        let starts_any = self.starts_any();
         for runner in self.runners.values_mut() {
             runner.judge(&self.setup);
-            runner.look_after(&self.setup);
+            if starts_any {
+                runner.look_after(&self.setup);
+            }
         }
     }
 
@@ -288,7 +300,8 @@ impl Runners {
     fn pause(&self) -> Duration {
         const SHORT: Duration = Duration::from_millis(5);
         let slow = (self.setup.plan.ttl / 40).clamp(SHORT, Duration::from_millis(100));
-        let starts = self.runners.values().filter_map(Runner::starts_at).min();
+        let starts = self.runners.values().filter(|_| self.starts_any());
+        let starts = starts.filter_map(Runner::starts_at).min();
         starts.map_or(slow, |at| slow.min(at.saturating_sub(boottime())).max(SHORT))
     }
 }

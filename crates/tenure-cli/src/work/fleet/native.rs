@@ -157,13 +157,13 @@ impl Assignment for tenure::fleet::Assignment {
 
 fn reason_text(reason: &Reason) -> String {
     match reason {
-        Reason::Moved(to) => format!("goes to {to}"),
-        Reason::Leaving => "is given back, since this worker leaves".to_owned(),
+        Reason::Moved(to) => format!("is to go to {to}"),
+        Reason::Leaving => "is to be given back, since this worker leaves".to_owned(),
         Reason::Asked => "is to be passed on: somebody asked for it".to_owned(),
         Reason::Revoked => "was withdrawn".to_owned(),
         Reason::Closed(Status::Deleted) => "was removed".to_owned(),
         Reason::Closed(_) => "is done".to_owned(),
-        Reason::Uncovered(why) => format!("is let go of: {}", why),
+        Reason::Uncovered(why) => format!("is to be let go of: {}", why),
         _ => "is to be passed on".to_owned(),
     }
 }

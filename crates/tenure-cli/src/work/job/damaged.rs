@@ -62,7 +62,7 @@ impl DamagedUnit {
             all.extend(read.into_iter().filter_map(|listed| {
                 let problem = match &listed.stored {
                     Ok(stored) => Unit::problem(&listed.key, &stored.record.metadata),
-                    Err(error) => Some(error.into()),
+                    Err(error) => Some(RecordProblem::of(&listed.key, error)),
                 };
                 Some((listed.key, problem?))
             }));

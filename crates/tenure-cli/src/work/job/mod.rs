@@ -190,12 +190,12 @@ fn greet(name: &JobName, joining: Option<&str>, registered: Registered) -> Resul
         );
         return Err(Failure::usage(text));
     }
-    let settled = match counts.settled() {
-        0 => String::new(),
-        n => format!(", {n} settled already"),
-    };
+    // What can't be read is none that was settled: it may be open.
+    let known = [(counts.done + counts.failed, "settled already"), (counts.damaged, "that can't be read")];
+    let known = known.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {n} {what}"));
+    let known: String = known.collect();
     output::tell(format!(
-        "job \"{name}\": {} ({} new{settled})",
+        "job \"{name}\": {} ({} new{known})",
         count(counts.total(), "unit"),
         registered.created
     ));

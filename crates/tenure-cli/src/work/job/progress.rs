@@ -34,6 +34,8 @@ pub(crate) struct JobState {
     pub(crate) counts: UnitCounts,
     /// Commands that run here.
     pub(crate) running: usize,
+    /// Units that others have, while nothing is done here.
+    pub(crate) elsewhere: usize,
     pub(crate) resting: RestingUnits,
     /// In Unix milliseconds.
     pub(crate) wall: u64,
@@ -115,8 +117,13 @@ fn bar() -> ProgressBar {
 fn told(state: JobState, before: usize, took: Duration) -> String {
     const LEAST: Duration = Duration::from_secs(3);
     const FEW: usize = 3;
-    let JobState { counts, running, resting, wall } = state;
+    let JobState { counts, running, elsewhere, resting, wall } = state;
     let mut text = format!("{running} running here");
+    // Else it looks as if the job stood still. What was seen there a moment ago may be settled.
+    let elsewhere = elsewhere.min(counts.open + counts.ours);
+    if running == 0 && elsewhere > 0 {
+        text.push_str(&format!(", {elsewhere} elsewhere"));
+    }
     if counts.failed > 0 {
         text.push_str(&format!(", {} failed", counts.failed));
     }
@@ -170,7 +177,7 @@ mod tests {
             (resting(2, 1500), "0 running here, 2 wait to be tried again, the first in 500ms"),
             (resting(2, 500), "0 running here, 2 wait to be tried again, the first in 0ms"),
         ] {
-            let state = JobState { counts, running: 0, resting, wall: 1000 };
+            let state = JobState { counts, running: 0, elsewhere: 0, resting, wall: 1000 };
             assert_eq!(told(state, 0, Duration::ZERO), shown);
         }
     }
@@ -185,6 +192,8 @@ mod tests {
         assert_eq!(told(counts(50, 50), 4, 50, secs(60)), "4 running here", "those were done before");
         assert_eq!(told(counts(50, 50), 4, 0, secs(1)), "4 running here");
         assert_eq!(told(counts(30, 60), 4, 0, secs(10)), "4 running here, 3.0/s, about 20s left");
+        let waits = JobState { counts: counts(7, 3), elsewhere: 3, ..JobState::default() };
+        assert_eq!(super::told(waits, 7, secs(60)), "0 running here, 3 elsewhere", "it does not stand still");
         let over = UnitCounts { done: 8, failed: 2, ..UnitCounts::default() };
         assert_eq!(told(over, 0, 0, secs(10)), "0 running here, 2 failed, 1.0/s");
     }

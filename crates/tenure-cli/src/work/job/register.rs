@@ -11,6 +11,7 @@ use crate::config;
 use crate::exit::Failure;
 use crate::keys::JobName;
 use crate::output;
+use crate::output::problem::RecordProblem;
 use crate::stores::pages::Pages;
 use crate::stores::patiently;
 use crate::supervise::held;
@@ -209,7 +210,8 @@ impl FoundUnits<'_> {
             Err(error) => {
                 let unit = given.number(&key).and_then(|at| given.units.get(at));
                 let unit = Unit::shown_as(&key, unit.and_then(|unit| unit.name.as_deref()));
-                output::note(format!("{unit}: {error}; it is left as it is, and not run"));
+                let problem = RecordProblem::of(&key, &error);
+                output::note(format!("{unit}: {problem}; it is left as it is, and not run"));
             }
         }
     }

@@ -351,7 +351,8 @@ impl Scheduler {
             self.slots.prolong(asked_at, left);
         }
         let (counts, running, resting) = (self.board.counts(), self.slots.running(), self.board.resting());
-        self.progress.show(JobState { counts, running, resting, wall: self.wall() }, asked_at);
+        let elsewhere = self.others.elsewhere();
+        self.progress.show(JobState { counts, running, elsewhere, resting, wall: self.wall() }, asked_at);
         if self.progress.wants_counts(asked_at) {
             self.list_now_and_then();
         }

@@ -156,7 +156,8 @@ impl<'j> JobSummary<'j> {
         more(&mut text, counts.open + counts.ours, "open");
         more(&mut text, self.bygone, "of these an earlier run's");
         text.push_str(&format!("; here {} done", tally.done));
-        more(&mut text, tally.failures, "failed attempts");
+        let attempts = if tally.failures == 1 { "failed attempt" } else { "failed attempts" };
+        more(&mut text, tally.failures, attempts);
         more(&mut text, tally.taken_over, "taken over from dead processes");
         more(&mut text, tally.handed_back, "handed back");
         format!("{text}, in {}", brief(self.took))

@@ -121,9 +121,17 @@ impl Unit {
 
     /// The same, where the name is known otherwise, if it is.
     pub(crate) fn shown_as(key: &Key, name: Option<&[u8]>) -> String {
-        const MOST: usize = 64;
         match (JobName::of_key(key), name) {
-            (Some((_, end)), Some(name)) if is_digest(end) => cut(&escaped(&text_of(name)), MOST),
+            (Some((_, end)), Some(name)) if is_digest(end) => shortened(name),
+            _ => key.to_string(),
+        }
+    }
+
+    /// A unit by its name in any case, or by its key where nothing tells the name, cut where it is long.
+    pub(crate) fn called_as(key: &Key, name: Option<&[u8]>) -> String {
+        match (JobName::of_key(key), name) {
+            (Some((_, end)), Some(name)) if is_digest(end) => shortened(name),
+            (Some((_, end)), _) if !is_digest(end) => shortened(end.as_bytes()),
             _ => key.to_string(),
         }
     }
@@ -193,6 +201,12 @@ impl Unit {
         metadata.remove(REASON);
         metadata
     }
+}
+
+/// A name as it stands in a line about its unit.
+fn shortened(name: &[u8]) -> String {
+    const MOST: usize = 64;
+    cut(&escaped(&text_of(name)), MOST)
 }
 
 /// Versions that take the end of the key for the name don't know this status, and leave the unit alone.
@@ -277,6 +291,10 @@ mod tests {
         assert_eq!(Unit::shown(&key, &Unit::fresh()), key.to_string(), "nothing tells its name");
         let plain = Key::new("work/j/u").unwrap();
         assert_eq!(Unit::shown(&plain, &Unit::fresh()), "work/j/u");
+        // Where each is told by its name, no key stands beside it.
+        let called = [Unit::called_as(&key, kept.as_deref()), Unit::called_as(&plain, None)];
+        assert_eq!(called, [shown, "u".to_owned()]);
+        assert_eq!(Unit::called_as(&key, None), key.to_string());
     }
 
     #[test]

@@ -53,11 +53,6 @@ pub(super) fn key_of(prefix: &str, unit: &[u8]) -> Result<Key, String> {
     Key::new(format!("{prefix}{text}")).map_err(|error| error.to_string())
 }
 
-/// The bytes of one that is no text, of which [`text_of`](crate::keys::text_of) tells no other that looks the same.
-pub(crate) fn hex_of(unit: &[u8]) -> Option<String> {
-    std::str::from_utf8(unit).is_err().then(|| hex(unit))
-}
-
 /// The beginning of a unit, fit for a terminal.
 pub(super) fn shown(unit: &[u8]) -> String {
     const MOST: usize = 60;

@@ -231,6 +231,10 @@ pub struct Forgotten {
     pub job: String,
     /// How many records went.
     pub removed: u64,
-    /// How many stayed, as somebody had changed them meanwhile.
+    /// How many stayed: changed by somebody meanwhile, or with records that can't be read here.
     pub left: u64,
+    /// Those of them whose records can't be read here.
+    pub damaged: u64,
+    /// Those of these that a newer version has written: they are not damaged.
+    pub newer: u64,
 }

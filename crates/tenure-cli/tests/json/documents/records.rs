@@ -26,9 +26,10 @@ pub struct Record {
     pub fleet: Option<OfFleet>,
     /// Of a unit of a job: where it stands.
     pub job: Option<OfJob>,
-    /// held, vacant, expired (its holder was not heard of for its ttl: it may be taken), damaged, or unknown (its session can't be read).
+    /// held, vacant, expired (its holder was not heard of for its ttl: it may be taken), damaged, newer (a newer version has written it,
+    /// which can read it: it is no damage), or unknown (its session can't be read).
     pub state: String,
-    /// Why it can't be read. Nothing but key and state is told besides.
+    /// Why it can't be read. Nothing is told besides but its state and what its key says: `job` or `fleet`.
     pub problem: Option<String>,
     /// The number of the present or the last tenure.
     pub fence: Option<u64>,
@@ -75,9 +76,10 @@ pub struct OfJob {
     pub name: String,
     /// What the key calls the unit.
     pub unit: String,
-    /// The unit's name, where the key has only a digest of it and the record tells it; null otherwise. Bytes that are no UTF-8 are escaped, and
-    /// `name` of the metadata has all bytes as hexadecimal digits.
+    /// The unit's name, where the key has only a digest of it and the record tells it; null otherwise. Bytes that are no UTF-8 are escaped.
     pub unit_name: Option<String>,
+    /// Its bytes as hexadecimal digits, where they are no UTF-8: `unit_name` is escaped then. Null otherwise.
+    pub unit_hex: Option<String>,
     /// pending, done or failed; null where the record does not tell.
     pub status: Option<String>,
 }

@@ -160,16 +160,18 @@ impl Semaphore {
 }
 
 fn differs(key: &crate::Key, are: u32, said: u32) -> StoreError {
+    let permits = |n: u32| if n == 1 { "1 permit".to_owned() } else { format!("{n} permits") };
+    let (its, ours) = (permits(are), permits(said));
     // Whoever is merely shared or exclusive has said no number.
     StoreError::invalid(match (are, said) {
         (_, SemaphoreLedger::MOST_PERMITS) => format!(
-            "{key} has {are} permits as long as it is used, and is not for shared and exclusive holders: ask for permits, or wait until nobody uses it"
+            "{key} has {its} as long as it is used, and is not for shared and exclusive holders: ask for permits, or wait until nobody uses it"
         ),
         (SemaphoreLedger::MOST_PERMITS, _) => format!(
-            "{key} is for shared and exclusive holders as long as it is used, and has not {said} permits: ask as they do, or wait until nobody uses it"
+            "{key} is for shared and exclusive holders as long as it is used, and has not {ours}: ask as they do, or wait until nobody uses it"
         ),
         _ => format!(
-            "{key} has {are} permits as long as it is used, and not {said}: say the same number everywhere, or wait until nobody uses it"
+            "{key} has {its} as long as it is used, and not {said}: say the same number everywhere, or wait until nobody uses it"
         ),
     })
 }

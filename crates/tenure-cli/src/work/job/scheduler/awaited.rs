@@ -10,7 +10,9 @@ use tenure::{Key, Leases};
 
 /// Others are done a moment later at the end of most jobs, which needs no words.
 const SOON: Duration = Duration::from_secs(2);
-/// Between two looks after that.
+/// Between two looks after that: one record is read, and whoever has taken over a unit of a dead process is told.
+const AGAIN: Duration = Duration::from_secs(10);
+/// Between two lines about different units, of which others may do many; and between two looks at most, where nobody is found.
 const SELDOM: Duration = Duration::from_secs(60);
 /// So many units are looked at, where the first of them have come to their ends meanwhile.
 const FEW: usize = 8;
@@ -27,6 +29,10 @@ pub(super) struct OthersUnits {
     in_vain: Option<Key>,
     /// The unit, and who has it, as that was told last.
     told: Option<(String, String)>,
+    /// Not before this is another unit told of.
+    next_unit: Duration,
+    /// How many units others had at the last look.
+    elsewhere: usize,
 }
 
 impl OthersUnits {
@@ -37,6 +43,11 @@ impl OthersUnits {
             return false;
         }
         now >= *self.next_look.get_or_insert(now + SOON)
+    }
+
+    /// How many units others have, as far as that was looked for; none while something is done here.
+    pub(super) fn elsewhere(&self) -> usize {
+        self.elsewhere
     }
 
     /// The units that are looked at now, of all that others have: those behind the ones that were looked at in vain, and the first ones after these.
@@ -50,14 +61,19 @@ impl OthersUnits {
     }
 
     /// What is to be told of this unit, if that is new, and somebody waits still. `more`: how many others are waited for.
-    fn found(&mut self, unit: String, whom: String, more: usize) -> Option<String> {
+    fn found(&mut self, unit: String, whom: String, more: usize, now: Duration) -> Option<String> {
         self.pause = Duration::ZERO;
-        let now = Some((unit, whom));
-        if self.next_look.is_none() || self.told == now {
+        let next = self.next_look?;
+        self.next_look = Some(next.min(now + AGAIN));
+        let is_due = match &self.told {
+            Some((told, holder)) if *told == unit => *holder != whom,
+            _ => now >= self.next_unit,
+        };
+        if !is_due {
             return None;
         }
-        self.told = now;
-        let (unit, whom) = self.told.as_ref()?;
+        self.next_unit = now + SELDOM;
+        let (unit, whom) = self.told.insert((unit, whom));
         let more = if more == 0 { String::new() } else { format!(", and for {more} more") };
         Some(format!("waiting for {unit}, held by {whom}{more}"))
     }
@@ -90,8 +106,9 @@ impl Scheduler {
             return;
         }
         let chosen = self.others.choose(&self.board).into_iter();
-        let units: Vec<(Key, String)> = chosen.map(|key| (key.clone(), self.shown(&key))).collect();
+        let units: Vec<(Key, String)> = chosen.map(|key| (key.clone(), self.name_of(&key))).collect();
         let count = self.board.others().count();
+        self.others.elsewhere = count;
         self.others.next_look = Some(now + if count > 0 { SELDOM } else { SOON });
         if count == 0 {
             return;
@@ -108,7 +125,9 @@ impl Scheduler {
     /// This was found of who has the units that are waited for.
     pub(super) fn on_others(&mut self, found: Option<(String, String)>, more: usize) {
         match found {
-            Some((unit, whom)) => self.others.found(unit, whom, more).into_iter().for_each(output::tell),
+            Some((unit, whom)) => {
+                self.others.found(unit, whom, more, boottime()).into_iter().for_each(output::tell);
+            }
             None => self.others.found_nobody(boottime()),
         }
     }
@@ -116,7 +135,8 @@ impl Scheduler {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: nothing is looked for while something is done here, nor soon after that; each holder is told once, and nobody once the wait is over; units
+    //! Plan: nothing is looked for while something is done here, nor soon after that; each holder is told once, another one of a unit
+    //! soon, other units seldom, and nobody once the wait is over; units
     //! that have come to their ends hide no other, and where there is no other it is looked again soon, then ever more seldom, and at other units.
     use super::*;
     use crate::work::job::board::Local;
@@ -139,13 +159,30 @@ mod tests {
         let mut others = OthersUnits::default();
         let mut found = |is_idle, whom: &str, more| {
             others.is_due(is_idle, SECOND);
-            others.found("u".to_owned(), whom.to_owned(), more)
+            others.found("u".to_owned(), whom.to_owned(), more, SECOND)
         };
         assert_eq!(found(false, "a", 0), None);
         assert_eq!(found(true, "a", 0).as_deref(), Some("waiting for u, held by a"));
         assert_eq!(found(true, "a", 1), None);
         assert_eq!(found(true, "b", 2).as_deref(), Some("waiting for u, held by b, and for 2 more"));
     }
+
+    #[test]
+    fn who_has_taken_a_unit_over_is_told_soon_and_other_units_seldom() {
+        let mut others = OthersUnits::default();
+        let mut found = |at: u32, unit: &str, whom: &str| {
+            let now = SECOND * at;
+            others.next_look = Some(now + SELDOM);
+            let told = others.found(unit.to_owned(), whom.to_owned(), 0, now).is_some();
+            (told, others.next_look.unwrap() - now)
+        };
+        assert_eq!(found(2, "u", "dead"), (true, AGAIN));
+        assert_eq!(found(12, "u", "b"), (true, AGAIN), "it has another holder");
+        assert_eq!(found(22, "u", "b"), (false, AGAIN));
+        let others = [found(32, "v", "b"), found(71, "w", "b"), found(72, "x", "b")];
+        assert_eq!(others.map(|(told, _)| told), [false, false, true]);
+    }
+
     #[tokio::test]
     async fn a_unit_that_has_come_to_its_end_hides_no_other() {
         let store = tenure::memory();
@@ -178,7 +215,7 @@ mod tests {
             others.next_look.unwrap() - SECOND
         };
         assert_eq!([(); 7].map(|()| pause().as_secs()), [2, 4, 8, 16, 32, 60, 60]);
-        others.found("u".to_owned(), "a".to_owned(), 0);
+        others.found("u".to_owned(), "a".to_owned(), 0, SECOND);
         others.found_nobody(SECOND);
         assert_eq!(others.next_look, Some(SECOND * 3), "somebody was found in between");
     }
@@ -195,7 +232,7 @@ mod tests {
         others.found_nobody(SECOND);
         assert_eq!(others.choose(&board), keys[8..16]);
         // Somebody who was found is looked for there again.
-        others.found("u".to_owned(), "a".to_owned(), 0);
+        others.found("u".to_owned(), "a".to_owned(), 0, SECOND);
         assert_eq!(others.choose(&board), keys[8..16]);
         others.found_nobody(SECOND);
         assert_eq!(others.choose(&board), [&keys[16..], &keys[..4]].concat());

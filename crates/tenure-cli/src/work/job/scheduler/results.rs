@@ -6,6 +6,7 @@ use super::pending::UnitResult;
 use super::{PATIENCE, Scheduler};
 use crate::exit;
 use crate::output;
+use crate::output::problem::RecordProblem;
 use crate::supervise::process::{not_started, shell_status};
 use crate::supervise::stopping::Why;
 use crate::text::{brief, count, escaped};
@@ -54,7 +55,8 @@ impl Scheduler {
             }
             Err(AcquireError::Absent) => self.board.set(&key, Local::Gone),
             Err(AcquireError::Store(error)) if error.kind() == ErrorKind::Foreign => {
-                output::note(format!("{}: {error}; it is left as it is, and not run", self.shown(&key)));
+                let (unit, problem) = (self.shown(&key), RecordProblem::of(&key, &error));
+                output::note(format!("{unit}: {problem}; it is left as it is, and not run"));
                 self.board.set(&key, Local::unread(error.is_newer()));
             }
             Err(AcquireError::Store(error)) => {
@@ -412,6 +414,11 @@ impl Scheduler {
     /// A unit of which no more is at hand than its key, as people are told of it.
     pub(super) fn shown(&self, key: &Key) -> String {
         Unit::shown_as(key, self.given.names().get(key).map(Vec::as_slice))
+    }
+
+    /// The same by its name, where that is known.
+    pub(super) fn name_of(&self, key: &Key) -> String {
+        Unit::called_as(key, self.given.names().get(key).map(Vec::as_slice))
     }
 }
 
