@@ -325,8 +325,9 @@ fn who_waits_for_a_store_that_fails_is_told_so_and_when_it_is_over() {
     wait_until("it to wait", || std::fs::read_dir(&fds).unwrap().flatten().any(listens));
     std::fs::rename(bench.store(), bench.path("elsewhere")).unwrap();
     wait_until("the first word of it", || bench.read("notes").contains("; trying on\n"));
-    assert!(bench.read("notes").contains("leases.db was removed"), "{}", bench.read("notes"));
     wait_until("a second word", || bench.read("notes").contains("; trying on, for "));
+    // A call that was under way when the file went may have found that its disk fails.
+    assert!(bench.read("notes").contains("leases.db was removed"), "{}", bench.read("notes"));
     std::fs::rename(bench.path("elsewhere"), bench.store()).unwrap();
     holder.signal(Signal::SIGTERM);
     holder.wait();
