@@ -127,6 +127,27 @@ impl Shell {
     fn is_stopped(&self, file: &str) -> bool {
         self.stat(file).first().is_some_and(|state| state == "T")
     }
+
+    /// What holds that key counts: Ctrl-Z stops it, bg and fg continue it, and Ctrl-C ends it.
+    fn stops_goes_on_and_ends(&self, key: &str) {
+        self.presses("\x1a");
+        wait_until("both to stop", || self.is_stopped("tenure") && self.is_stopped("pid"));
+        self.says_stopped();
+        assert_eq!(self.bench.state(key), "held");
+        self.types("bg\n");
+        self.goes_on();
+        self.types("clear\nfg\n");
+        self.goes_on();
+        self.presses("\x1a");
+        wait_until("both to stop again", || self.is_stopped("tenure") && self.is_stopped("pid"));
+        self.says_stopped();
+        self.types("fg\n");
+        self.goes_on();
+        self.presses("\x03");
+        wait_until("the end", || self.bench.state(key) == "vacant");
+        self.types("echo status $?\n");
+        self.shows("status 130");
+    }
 }
 
 impl Drop for Shell {
@@ -150,23 +171,7 @@ fn ctrl_z_bg_and_fg_are_as_with_any_job() {
     for of in SHELLS {
         let shell = Shell::start(of);
         shell.counts("10m");
-        shell.presses("\x1a");
-        wait_until("both to stop", || shell.is_stopped("tenure") && shell.is_stopped("pid"));
-        shell.says_stopped();
-        assert_eq!(shell.bench.state("k"), "held");
-        shell.types("bg\n");
-        shell.goes_on();
-        shell.types("clear\nfg\n");
-        shell.goes_on();
-        shell.presses("\x1a");
-        wait_until("both to stop again", || shell.is_stopped("tenure") && shell.is_stopped("pid"));
-        shell.says_stopped();
-        shell.types("fg\n");
-        shell.goes_on();
-        shell.presses("\x03");
-        wait_until("the end", || shell.bench.state("k") == "vacant");
-        shell.types("echo status $?\n");
-        shell.shows("status 130");
+        shell.stops_goes_on_and_ends("k");
     }
 }
 
@@ -177,23 +182,7 @@ fn ctrl_z_bg_and_fg_stop_and_continue_the_commands_of_units_too() {
         let shell = Shell::start(of);
         shell.types(&format!("$TENURE work -q --name j --ttl 10m u -- bash -c '{COUNTS}'\n"));
         shell.goes_on();
-        shell.presses("\x1a");
-        wait_until("both to stop", || shell.is_stopped("tenure") && shell.is_stopped("pid"));
-        shell.says_stopped();
-        assert_eq!(shell.bench.state("work/j/u"), "held");
-        shell.types("bg\n");
-        shell.goes_on();
-        shell.types("clear\nfg\n");
-        shell.goes_on();
-        shell.presses("\x1a");
-        wait_until("both to stop again", || shell.is_stopped("tenure") && shell.is_stopped("pid"));
-        shell.says_stopped();
-        shell.types("fg\n");
-        shell.goes_on();
-        shell.presses("\x03");
-        wait_until("the end", || shell.bench.state("work/j/u") == "vacant");
-        shell.types("echo status $?\n");
-        shell.shows("status 130");
+        shell.stops_goes_on_and_ends("work/j/u");
     }
 }
 
