@@ -5,6 +5,7 @@ mod dynamodb;
 mod etcd;
 mod go;
 mod maven;
+mod newer_postgres;
 mod package;
 mod peers;
 mod postgres;
@@ -29,11 +30,13 @@ use std::time::Duration;
 use tenure_ports::unused_port;
 
 /// All kinds, in the order in which they are started: each after those that it needs.
-const KINDS: [ServerKind; 13] = [
+const KINDS: [ServerKind; 18] = [
     dynamodb::KIND,
     postgres::KIND,
     postgres::POOLER,
+    postgres::NEWER,
     etcd::KIND,
+    etcd::NEWER,
     etcd::CLUSTER[0],
     etcd::CLUSTER[1],
     etcd::CLUSTER[2],
@@ -43,6 +46,9 @@ const KINDS: [ServerKind; 13] = [
     redis::CLUSTER[0],
     redis::CLUSTER[1],
     redis::CLUSTER[2],
+    redis::TLS_CLUSTER[0],
+    redis::TLS_CLUSTER[1],
+    redis::TLS_CLUSTER[2],
 ];
 
 /// What the tests of `tenure-dynamodb` and of the command line ask for.
@@ -348,6 +354,9 @@ mod tests {
         assert!(step.contains("TENURE_TEST_REDIS='redis://127.0.0.1:"), "{step}");
         assert!(step.contains("TENURE_TEST_VALKEY='redis://127.0.0.1:"), "{step}");
         assert!(step.contains("TENURE_TEST_REDIS_CLUSTER='redis://127.0.0.1:"), "{step}");
+        assert!(step.contains("TENURE_TEST_REDISS_CLUSTER='rediss://localhost:"), "{step}");
+        assert!(step.contains("TENURE_TEST_POSTGRES_NEWER='postgres://postgres@127.0.0.1:"), "{step}");
+        assert!(step.contains("TENURE_TEST_ETCD_NEWER='etcd://127.0.0.1:"), "{step}");
         assert!(step.contains("TENURE_TEST_PROMTOOL='"), "{step}");
         assert!(step.contains("AWS_EC2_METADATA_DISABLED='true'"), "{step}");
         assert!(step.contains("services/kcl-3.5.1-program:/"), "a program before its library: {step}");

@@ -79,6 +79,7 @@ impl Claimant {
     pub async fn try_take(&self, key: &str) -> Result<Option<Held>, LeaseError> {
         // Two takes of one worker by one row ask for the same: after a lost answer, the row would tell both that they have it.
         let Some(_under_way) = self.begin_take(key) else { return Ok(None) };
+        let begun = self.table.clock().held();
         let row = match self.table.read(key).await? {
             Some(row) => row,
             None => match self.table.create(key, Fields::new()).await {
@@ -96,7 +97,8 @@ impl Claimant {
         let change = RowChange::take(self.table.format(), &row, self.options.worker());
         let deadline = self.options.believed_until(self.table.clock().held());
         let after = change.after.clone();
-        match self.table.settle(Settling::new(change, deadline)).await? {
+        let settling = Settling::new(change, deadline).of_row_read_after(begun);
+        match self.table.settle(settling).await? {
             Settled::Refused(_) => Ok(None),
             Settled::Made(sent, found) => {
                 let row = found.unwrap_or(after);

@@ -14,7 +14,6 @@ mod held;
 mod leader;
 mod options;
 mod place;
-mod rng;
 mod row;
 mod schema;
 mod settling;

@@ -8,7 +8,7 @@ use tenure_core::{ErrorKind, StoreError, Tick};
 /// What became of a change.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Settled {
-    /// It was made, by a request that was sent no earlier than that. The row as it is now; none if it is gone.
+    /// It was made, no earlier than that. The row as it is now; none if it is gone.
     Made(Tick, Option<Row>),
     /// It was not, and won't be. The row as it is now.
     Refused(Option<Row>),
@@ -37,11 +37,19 @@ pub(crate) struct Settling {
     pub(crate) deadline: Tick,
     /// When the first request was sent that may have made the change; no later one can have made it before.
     may_be_made: Option<Tick>,
+    /// Before the row was read that the change goes by, where a request from before may make the same change.
+    read: Option<Tick>,
 }
 
 impl Settling {
     pub(crate) fn new(change: RowChange, deadline: Tick) -> Settling {
-        Settling { change, deadline, may_be_made: None }
+        Settling { change, deadline, may_be_made: None, read: None }
+    }
+
+    /// The same of a take. An earlier request of the same worker may still be on its way, which nobody waits for any more, and make the same row. It
+    /// can only do so after this one was read, which was later than `read`.
+    pub(crate) fn of_row_read_after(self, read: Tick) -> Settling {
+        Settling { read: Some(read), ..self }
     }
 
     /// How long to wait for the answer to a request that is sent now. Some time is kept to find out what became of it.
@@ -65,7 +73,10 @@ impl Settling {
             Ok(ChangeAnswer::Made(row)) => return Ok(Settled::Made(since, row)),
             Ok(ChangeAnswer::Refused(standing)) => {
                 match self.change.trace(standing.as_ref(), self.may_be_made.is_some()) {
-                    ChangeTrace::Made => return Ok(Settled::Made(since, standing)),
+                    ChangeTrace::Made => {
+                        let since = self.read.map_or(since, |read| since.min(read));
+                        return Ok(Settled::Made(since, standing));
+                    }
                     ChangeTrace::Never => return Ok(Settled::Refused(standing)),
                     // Changed and changed back between the refusal and a read.
                     ChangeTrace::NotYet => StoreError::unavailable(format!(

@@ -10,7 +10,7 @@ use super::row::{Fields, LEASE_COUNTER, LEASE_KEY, Row, bare, check_worker, name
 use super::schema;
 use super::settling::{ChangeAnswer, Settled, Settling};
 use super::shards::OpenShards;
-use requests::RetryPause;
+use requests::{RetryPause, open_if};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -239,7 +239,7 @@ impl Table {
     /// Creates a lease that nobody has.
     ///
     /// # Errors
-    /// [`LeaseError::Exists`]: there is a row of that name, which stays as it is.
+    /// [`LeaseError::Exists`]: there is a row of that name, which stays as it is. A store error of kind `Unknown`: it may have been created.
     ///
     /// # Cancel safety
     /// The row may have been created, or not.
@@ -265,7 +265,7 @@ impl Table {
                 Err(error) => error,
             };
             may_be_made |= error.kind() == ErrorKind::Unknown;
-            self.pause_or(&mut pause, error, deadline).await?;
+            self.pause_or(&mut pause, open_if(may_be_made, error), deadline).await?;
         }
     }
 
@@ -273,7 +273,7 @@ impl Table {
     /// notices nothing: [`Coordinator::update`](super::Coordinator::update) is for owners.
     ///
     /// # Errors
-    /// [`LeaseError::Missing`]: there is no such row, and none is made.
+    /// [`LeaseError::Missing`]: there is no such row, and none is made. A store error of kind `Unknown`: the change may have been made.
     ///
     /// # Cancel safety
     /// The change may have been made, or not.
@@ -284,13 +284,15 @@ impl Table {
             return found.map(drop).ok_or_else(|| LeaseError::Missing(key.to_owned()));
         }
         let deadline = self.inner.clock.held().after(self.inner.service.timeout());
-        let mut pause = RetryPause::default();
+        let (mut pause, mut may_be_made) = (RetryPause::default(), false);
         loop {
-            match self.update(key, &forced(edit)).await {
+            let error = match self.update(key, &forced(edit)).await {
                 Ok(ChangeAnswer::Made(_)) => return Ok(()),
                 Ok(ChangeAnswer::Refused(_)) => return Err(LeaseError::Missing(key.to_owned())),
-                Err(error) => self.pause_or(&mut pause, error, deadline).await?,
-            }
+                Err(error) => error,
+            };
+            may_be_made |= error.kind() == ErrorKind::Unknown;
+            self.pause_or(&mut pause, open_if(may_be_made, error), deadline).await?;
         }
     }
 

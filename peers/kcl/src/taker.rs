@@ -6,12 +6,12 @@
 //! may takes it, beyond its share. What may have been stolen from one who does not know yet can be taken at once, and is believed in later. A shard that was
 //! read to its end, or whose parents were not, is no work.
 
-use super::rng::SplitMix64;
 use super::row::Row;
 use super::shards::OpenShards;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tenure_core::Tick;
+use tenure_store::parts::SplitMix64;
 
 /// After so many failover times what is free is anybody's, whatever its share. So it is for the KCL's workers. Theirs look each two.
 const LEFT_OVER_AFTER: u32 = 3;

@@ -84,6 +84,8 @@ pub(crate) struct WorkerMachine {
     /// When to look next, on the waiter's time line.
     look_at: Tick,
     looking: bool,
+    /// When the last look was sent.
+    looked_at: Tick,
     looks: u64,
     look_error: Option<StoreError>,
     /// Of a take that the last look has led to.
@@ -124,6 +126,7 @@ impl WorkerMachine {
             taking: BTreeSet::new(),
             look_at: Tick(0),
             looking: false,
+            looked_at: Tick(0),
             looks: 0,
             look_error: None,
             take_error: None,
@@ -311,7 +314,7 @@ impl WorkerMachine {
     /// Starts the requests that are due, within the bound.
     fn launch(&mut self, now: Now) {
         if self.may_look() && now.waited >= self.look_at {
-            self.looking = true;
+            (self.looking, self.looked_at) = (true, now.held);
             self.served.append(&mut self.asked);
             // Beside the bound: renewals don't wait for a large table.
             self.outputs.push(WorkerOutput::Request(WorkerRequest::Look));
@@ -348,7 +351,7 @@ impl WorkerMachine {
         let deadline = self.options.believed_until(now.held);
         self.taking.insert(row.key().to_owned());
         let row = change.after.clone();
-        let settling = Settling::new(change, deadline);
+        let settling = Settling::new(change, deadline).of_row_read_after(self.looked_at);
         self.send(WorkerRequest::Settle(Box::new(settling), ChangePurpose::Take { row, why, victim }));
     }
 

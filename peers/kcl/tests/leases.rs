@@ -4,7 +4,7 @@
 //! overlook; requests and answers lost between a claimant and the service. A handoff of the KCL's that begins meanwhile ends no lease before it is
 //! released, and the next owner has it then. A renewal that nobody waited for costs no lease, however it went, nor do two at once; a release finds what
 //! they have made, and can be made again; nothing of that prolongs a lease by itself, or takes a later one, whoever has that. Of two takes at once one
-//! is made.
+//! is made; a take that finds what another may have set is believed from before it read the row.
 
 #![allow(
     clippy::unwrap_used,
@@ -207,6 +207,8 @@ struct CutOff {
     /// What becomes of the next writes.
     script: Arc<Mutex<VecDeque<Fate>>>,
     clock: Arc<ManualClock>,
+    /// How much time passes while a row is read.
+    reading: Arc<Mutex<Duration>>,
 }
 
 /// Each of them is the same worker, made anew.
@@ -221,17 +223,21 @@ async fn cut_off(fates: impl IntoIterator<Item = Fate>) -> CutOff {
     let name = name_of(&lease_table("kcl-cut-off", Format::kcl()).await);
     let script: Arc<Mutex<VecDeque<Fate>>> = Arc::default();
     let next = Arc::clone(&script);
+    let (clock, reading) = (Arc::new(ManualClock::new()), Arc::<Mutex<Duration>>::default());
+    let (passing, passes) = (Arc::clone(&clock), Arc::clone(&reading));
     let stub = Stub::start(move |action, _| {
+        if action == "GetItem" {
+            passing.advance(*passes.lock().unwrap());
+        }
         let fate = if action == "UpdateItem" { next.lock().unwrap().pop_front() } else { None };
         fate.unwrap_or(Fate::Through)
     })
     .await;
-    let clock = Arc::new(ManualClock::new());
     let claimant = claimant(&stub, &name, &clock).await;
     let lease = claimant.try_take("a").await.unwrap().unwrap();
     stub.take();
     script.lock().unwrap().extend(fates);
-    CutOff { claimant, lease, name, stub, script, clock }
+    CutOff { claimant, lease, name, stub, script, clock, reading }
 }
 
 impl CutOff {
@@ -365,6 +371,30 @@ async fn s2_of_two_takes_at_once_one_is_made_and_one_that_nobody_waited_for_stan
     let (one, other) = tokio::join!(take(), take());
     let taken: Vec<Held> = [one, other].into_iter().filter_map(Result::unwrap).collect();
     assert_eq!(taken.iter().map(Held::counter_at_take).collect::<Vec<_>>(), [2], "{taken:?}");
+}
+
+#[tokio::test]
+async fn s1_a_take_that_finds_what_a_dropped_one_may_have_set_is_believed_from_before_it_read_the_row() {
+    const SECOND: Duration = Duration::from_secs(1);
+    let ours = cut_off([Fate::Silence].into_iter().chain(repeat_n(Fate::RequestLost, 1000))).await;
+    let belief = ours.lease.remaining();
+    put(&ours.name, &[("leaseKey", text("b")), ("leaseCounter", number(1))]).await;
+    ours.dropped(async { ours.claimant.try_take("b").await.map(drop) }, 1).await;
+    let dropped = ours.stub.last();
+    *ours.reading.lock().unwrap() = SECOND;
+    let lands = async {
+        // When it lands after the row was read, nobody can tell.
+        ours.come(2).await;
+        let answer = dropped.repeat().await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        ours.script.lock().unwrap().clear();
+    };
+    let (taken, ()) = tokio::join!(ours.claimant.try_take("b"), lands);
+    let lease = taken.unwrap().unwrap();
+    assert_eq!((lease.counter_at_take(), lease.remaining()), (2, belief - SECOND), "{lease:?}");
+    // What is answered was done by this very take.
+    let answered = ours.claimant.try_take("c").await.unwrap().unwrap();
+    assert_eq!(answered.remaining(), belief, "however long the row was read");
 }
 
 #[tokio::test]

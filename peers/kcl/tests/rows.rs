@@ -2,7 +2,8 @@
 //!
 //! Plan: only tables with the right key open; a row is created once, read with all its fields, taken, renewed, updated, evicted
 //! and deleted on condition of what was read, and fields of every type stay to the byte; rows as the peers write them, and as
-//! nobody should; a table of several pages is read to its end, though pages are throttled; lost answers are resolved by reading.
+//! nobody should; a table of several pages is read to its end, though pages are throttled; lost answers are resolved by reading, and where they can't be,
+//! nothing is told as not done.
 
 #![allow(
     clippy::unwrap_used,
@@ -15,12 +16,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tenure_core::ErrorKind;
+use tenure_dynamodb::DynamoConfig;
+use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::aws_sdk_dynamodb::primitives::Blob;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
 use tenure_dynamodb_testkit::stub::{Fate, Stub};
 use tenure_dynamodb_testkit::{client, config, make, plain};
 use tenure_kcl::{Edit, Fields, Format, LeaseError, Row, Table, Unowned};
-use tenure_testkit::{RealClock, unique};
+use tenure_testkit::{ManualClock, RealClock, unique};
 
 /// A value of each type that DynamoDB has.
 fn every_type() -> Fields {
@@ -252,6 +255,36 @@ async fn a_lost_answer_is_not_taken_for_won_when_another_won() {
     let (ours, theirs) = tokio::join!(table.take(&row, "me"), other.take(&row, "other"));
     assert_eq!(theirs.unwrap().owner(), Some("other"));
     assert_eq!(ours, Err(LeaseError::Changed("a".into())));
+}
+
+#[tokio::test]
+async fn s4_what_a_request_without_an_answer_may_have_done_is_not_told_as_refused() {
+    let name = name_of(&lease_table("kcl-open-end", Format::kcl()).await);
+    put(&name, &[("leaseKey", text("there")), ("leaseCounter", number("1"))]).await;
+    let clock = Arc::new(ManualClock::new());
+    let (passing, writes) = (Arc::clone(&clock), AtomicUsize::new(0));
+    let stub = Stub::start(move |action, _| {
+        if !["PutItem", "UpdateItem"].contains(&action) {
+            return Fate::Through;
+        }
+        if writes.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
+            return Fate::AnswerLost;
+        }
+        // No time is left for a third one.
+        passing.advance(DynamoConfig::MAX_TIMEOUT);
+        Fate::refusal(400, "AccessDeniedException", "on purpose")
+    })
+    .await;
+    let client = Client::from_conf(client(&stub.endpoint).build());
+    let table = Table::with_client(&client, DynamoConfig::new(&name), Format::kcl(), clock).await.unwrap();
+    let created = table.create("new", Fields::new()).await.unwrap_err();
+    let changed = table.force_update("there", &Edit::new().set("x", text("y"))).await.unwrap_err();
+    for error in [created, changed] {
+        let is_unknown = matches!(&error, LeaseError::Store(error) if error.kind() == ErrorKind::Unknown);
+        assert!(is_unknown, "{error}");
+    }
+    assert!(item(&name, "new").await.is_some(), "it was done");
+    assert_eq!(item(&name, "there").await.unwrap().get("x"), Some(&text("y")));
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use crate::config::DynamoConfig;
 use crate::credential_load::CredentialLoad;
 use crate::dates::Dates;
 use aws_config::SdkConfig;
+use aws_config::identity::IdentityCache;
 use aws_config::meta::region::RegionProviderChain;
 use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_sdk_dynamodb::Client;
@@ -12,6 +13,7 @@ use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Builder, Region, StalledStreamProtectionConfig};
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::StoreError;
 
@@ -44,11 +46,15 @@ pub(crate) async fn connect(config: &DynamoConfig) -> Result<Client, StoreError>
     Ok(Client::new(&outlasting(loaded)))
 }
 
-/// The same settings, where a load of credentials outlasts the request that began it.
+/// The same settings, where a load of credentials outlasts the request that began it, and no request waits for another's future.
 fn outlasting(loaded: SdkConfig) -> SdkConfig {
-    let Some(provider) = loaded.credentials_provider() else { return loaded };
-    let provider = SharedCredentialsProvider::new(CredentialLoad::of(provider));
-    loaded.into_builder().credentials_provider(provider).build()
+    let (Some(provider), Some(time)) = (loaded.credentials_provider(), loaded.time_source()) else {
+        return loaded;
+    };
+    let load = CredentialLoad::of(provider, Arc::new(move || time.now()));
+    let provider = SharedCredentialsProvider::new(load);
+    // The SDK's own cache would stand above that one.
+    loaded.into_builder().credentials_provider(provider).identity_cache(IdentityCache::no_cache()).build()
 }
 
 /// The same client as the store needs it: one that notes the service's dates.
@@ -69,4 +75,71 @@ pub(crate) fn once(client: &Client, timeout: Duration) -> Builder {
         .retry_config(RetryConfig::disabled())
         .timeout_config(timeouts)
         .stalled_stream_protection(StalledStreamProtectionConfig::disabled())
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: of the requests of one client, one that nobody polls any more while it waits for credentials holds up no other; those are loaded once.
+    use super::*;
+    use aws_credential_types::Credentials;
+    use aws_credential_types::provider::ProvideCredentials;
+    use aws_credential_types::provider::future::ProvideCredentials as ProvidedCredentials;
+    use aws_sdk_dynamodb::error::SdkError;
+    use std::future::poll_fn;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Poll;
+    use tokio::sync::Notify;
+
+    /// There once somebody opens the gate.
+    #[derive(Debug, Clone, Default)]
+    struct GatedCredentials {
+        begun: Arc<AtomicUsize>,
+        gate: Arc<Notify>,
+    }
+
+    impl ProvideCredentials for GatedCredentials {
+        fn provide_credentials<'a>(&'a self) -> ProvidedCredentials<'a>
+        where
+            Self: 'a,
+        {
+            ProvidedCredentials::new(async {
+                self.begun.fetch_add(1, Ordering::SeqCst);
+                self.gate.notified().await;
+                Ok(Credentials::new("key", "hidden", None, None, "test"))
+            })
+        }
+    }
+
+    #[tokio::test]
+    async fn l4_a_request_that_waits_for_credentials_and_is_not_polled_holds_up_no_other() {
+        const LONG: Duration = Duration::from_secs(60);
+        let provider = GatedCredentials::default();
+        // Nobody listens there: a request that has its credentials ends at once.
+        let loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
+            .http_client(aws_smithy_http_client::Builder::new().build_http())
+            .region(RegionProviderChain::first_try(Region::new("eu-west-1")))
+            .endpoint_url("http://127.0.0.1:1")
+            .credentials_provider(provider.clone());
+        let client = Client::new(&outlasting(loader.load().await));
+        let client = Client::from_conf(once(&client, LONG).build());
+        let request = || client.describe_table().table_name("leases").send();
+        let mut first = Box::pin(request());
+        poll_fn(|cx| {
+            assert!(first.as_mut().poll(cx).is_pending(), "there are no credentials yet");
+            if provider.begun.load(Ordering::SeqCst) > 0 {
+                return Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+        provider.gate.notify_one();
+        for _ in 0..2 {
+            let other = tokio::time::timeout(LONG, request()).await.expect("it waits for another's future");
+            let error = other.unwrap_err();
+            assert!(matches!(error, SdkError::DispatchFailure(_)), "{error:?}");
+        }
+        assert!(first.await.is_err(), "nobody listens");
+        assert_eq!(provider.begun.load(Ordering::SeqCst), 1, "they are kept");
+    }
 }

@@ -121,8 +121,8 @@ pub(crate) fn values(
 
 /// The record of an item, with its age if `now`, the least that the service's clock shows, and the item tell it.
 pub(crate) fn stored(key: &Key, item: &Item, now: Option<u64>) -> Result<Stored, StoreError> {
-    let foreign =
-        |text: String| StoreError::foreign(format!("the item of key {key} is left as it is: {text}"));
+    let about = |error: StoreError| error.about_record("the item of", key);
+    let foreign = |text: String| about(StoreError::foreign(text));
     let encoded = match item.get(RECORD) {
         Some(AttributeValue::B(blob)) => blob.as_ref(),
         _ => {
@@ -131,8 +131,7 @@ pub(crate) fn stored(key: &Key, item: &Item, now: Option<u64>) -> Result<Stored,
             )));
         }
     };
-    let record = codec::decode(encoded)
-        .map_err(|error| error.about(format_args!("the item of key {key} is left as it is")))?;
+    let record = codec::decode(encoded).map_err(about)?;
     let written = match item.get(TERMS) {
         Some(AttributeValue::L(found)) => found.get(WRITTEN),
         _ => None,

@@ -17,7 +17,7 @@
 //! configure export-credentials` be the profile's `credential_process`, or bring a client of your own
 //! ([`DynamoStore::with_client`]). So do if there is a proxy on the way: none is taken from the environment. Loading them may take longer
 //! than a request, which a short ttl cuts off: the load goes on, and the next request waits for the same one. A lease whose time is over
-//! before that is lost. A client of your own loads as you had it made.
+//! before that is lost. What was loaded is kept until shortly before its end. A client of your own loads and keeps as you had it made.
 //!
 //! # The table
 //!

@@ -21,8 +21,9 @@ use tenure_store::{Capabilities, Changes, Expiry, Image, Inspection, Store};
 
 /// Records in one namespace of a DynamoDB table. Clones share their connections.
 ///
-/// Each few minutes, one request loads credentials for all of them within the SDK, which wait for that request's future. So poll each future of
-/// this store until it ends, or drop it; in a `select!` whose other branch takes long, spawn it. Stores that `tenure::open` opens do so by themselves.
+/// By a client of your own ([`Self::with_client`]), each few minutes one request loads credentials for all of them within the SDK, which wait for that
+/// request's future. So poll each future of such a store until it ends, or drop it; in a `select!` whose other branch takes long, spawn it. A client
+/// whose `identity_cache` is `IdentityCache::no_cache()` does not wait so: it asks its provider for each request.
 #[derive(Clone)]
 pub struct DynamoStore {
     inner: Arc<TableClient>,

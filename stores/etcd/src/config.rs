@@ -30,6 +30,7 @@ pub struct EtcdConfig {
     pub(crate) push: bool,
 }
 
+// PostgreSQL's store has a type of its own: it takes TLS by itself where this one refuses, and has no certificate for clients.
 /// How the connection is protected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -33,7 +33,7 @@
 //!
 //! # Setup and rights
 //!
-//! Nothing has to be made: the first write does. etcd 3.4 or newer (tested with etcd 3.4). Names are the prefix (`tenure`, unless the URL has
+//! Nothing has to be made: the first write does. etcd 3.4 or newer (tested with etcd 3.4 and 3.5). Names are the prefix (`tenure`, unless the URL has
 //! another), `:` and the key; no prefix may contain `:`, so no two of them mix, not even `a` and `a/b`. Where the cluster asks who calls:
 //!
 //! ```sh

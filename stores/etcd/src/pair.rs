@@ -67,7 +67,7 @@ pub(crate) fn stored(key: &Key, pair: &KeyValue) -> Result<Stored, StoreError> {
         }
         Ok(Stored::new(record))
     };
-    read().map_err(|error| error.about(format_args!("what is stored for key {key} is left as it is")))
+    read().map_err(|error| error.about_record("what is stored for", key))
 }
 
 #[cfg(test)]

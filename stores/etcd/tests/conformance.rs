@@ -1,5 +1,5 @@
 //! The conformance suite on a real etcd: each check has a prefix of its own, and its handles share no more than that. Once as it comes,
-//! once without push, once behind a prefix, and once on a cluster of three. What happens to clusters is in `faults.rs`.
+//! once without push, once behind a prefix, once on a cluster of three, and once on a newer version. What happens to clusters is in `faults.rs`.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,7 +7,7 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-use crate::support::{by_hand, cluster_url, unique, url};
+use crate::support::{by_hand, cluster_url, newer_url, unique, url};
 use std::sync::Arc;
 use tenure_core::{Clock, Key};
 use tenure_etcd::{EtcdConfig, EtcdStore};
@@ -48,3 +48,5 @@ conformance!(without_push, || prefix(url(), |config| config.push(false)));
 conformance!(prefixed, || async { Prefixed::new(prefix(url(), |config| config).await, "p%_'") });
 
 conformance!(cluster, || prefix(cluster_url(), |config| config));
+
+conformance!(newer, || prefix(newer_url(), |config| config));

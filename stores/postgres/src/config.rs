@@ -56,6 +56,7 @@ pub enum Prepare {
     Never,
 }
 
+// etcd's store has a type of its own: it refuses what this one does by itself, plain text or TLS, and has certificates for clients, too.
 /// How the connection is protected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

@@ -104,7 +104,7 @@ pub(crate) fn stored(
         let times = Times { clock: 0, written: micros(7)?, now: micros(8)? };
         Ok(Stored::new(record).timed(tells_ages.then_some(times)))
     };
-    read().map_err(|error| error.about(format_args!("the row of key {key} is left as it is")))
+    read().map_err(|error| error.about_record("the row of", key))
 }
 
 /// The record of a row that was read with its digest. No write goes over a row of which that is wrong, though its columns agree with its
@@ -116,7 +116,7 @@ pub(crate) fn whole_record(
     first: usize,
     tells_ages: bool,
 ) -> Result<Stored, StoreError> {
-    let about = |error: StoreError| error.about(format_args!("the row of key {key} is left as it is"));
+    let about = |error: StoreError| error.about_record("the row of", key);
     let length: i32 = row.cell(first + 10).map_err(|error| about(damaged(&error)))?;
     let length = u64::try_from(length).unwrap_or(0);
     if length > record_bytes(row, first).map_err(about)?.len() as u64 {

@@ -2,7 +2,7 @@
 
 use crate::attempts::{first_by, in_turn};
 use crate::config::{RedisConfig, ServerAddress};
-use crate::error::{Call, evicting, failed, not_connected, unanswered, unconnected};
+use crate::error::{Call, evicting, failed, misnamed, not_connected, unanswered, unconnected};
 use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, ProtocolVersion, RedisConnectionInfo, RedisError, Value};
 use std::net::SocketAddr;
@@ -192,14 +192,22 @@ impl RedisConnector {
     }
 
     async fn stream(&self, address: &ServerAddress, stream: TcpStream) -> Result<ServerStream, StoreError> {
-        let lost = |error| self.lost(address, error);
-        stream.set_nodelay(true).map_err(lost)?;
+        stream.set_nodelay(true).map_err(|error| self.lost(address, error))?;
         let Some(tls) = &self.tls else { return Ok(ServerStream::Plain(stream)) };
         let name = ServerName::try_from(address.host.clone()).map_err(|error| {
             let at = self.at(address);
             StoreError::invalid(format!("{at}: {error}; name a host that a certificate can name"))
         })?;
-        Ok(ServerStream::Tls(Box::new(tls.connect(name, stream).await.map_err(lost)?)))
+        let agreed = tls.connect(name, stream).await.map_err(|error| self.unsecured(address, error));
+        Ok(ServerStream::Tls(Box::new(agreed?)))
+    }
+
+    /// TLS was not agreed on. If the URL does not name the server, the cluster does, and calls it as its certificate may not.
+    fn unsecured(&self, address: &ServerAddress, error: std::io::Error) -> StoreError {
+        if self.config.hosts.contains(address) {
+            return self.lost(address, error);
+        }
+        misnamed(&self.at(address), &RedisError::from(error))
     }
 
     async fn examined(

@@ -40,10 +40,26 @@ pub(crate) fn not_connected(place: &str, error: &RedisError) -> StoreError {
     .because(error.clone())
 }
 
+/// What the library of TLS says of a certificate that it refuses.
+const BAD_CERTIFICATE: &str = "invalid peer certificate";
+
+/// TLS was not agreed on with a server to which its cluster sends calls. Unless it is told otherwise, a cluster names servers by their addresses.
+pub(crate) fn misnamed(place: &str, error: &RedisError) -> StoreError {
+    let says = words(error);
+    if !says.contains(BAD_CERTIFICATE) {
+        return not_connected(place, error);
+    }
+    StoreError::unavailable(format!(
+        "{place}: {says}; its cluster sends calls there: have its servers tell the names in their certificates (cluster-announce-hostname, \
+         cluster-preferred-endpoint-type hostname), signed by an authority of ca=FILE"
+    ))
+    .because(error.clone())
+}
+
 /// What is at the other end is no server that may be used, or none at all. One that ended the connection may have said why, and what it said is lost
 /// where the login came behind.
 fn strange(place: &str, says: &str, is_ended: bool) -> StoreError {
-    let remedy = if says.contains("invalid peer certificate") {
+    let remedy = if says.contains(BAD_CERTIFICATE) {
         "name the host as its certificate does, or the authority that signed it with ca=FILE"
     } else if is_ended {
         "is a Redis server listening there, does it speak what the URL says (redis:// or rediss://), and has it room for another client (maxclients)?"
@@ -262,6 +278,12 @@ mod tests {
         ] {
             let text = strange("there", says, false).to_string();
             assert!(text.contains(says) && text.contains(remedy) && !text.contains("listening"), "{text}");
+        }
+        let wrong = std::io::Error::other("invalid peer certificate: certificate not valid for name \"h\"");
+        let wrong = RedisError::from(wrong);
+        for (error, says) in [(wrong, "cluster-announce-hostname"), (ended, "listening")] {
+            let text = misnamed("there", &error).to_string();
+            assert!(text.contains(says), "{text}");
         }
         for (is_tls, is_asked) in [(true, true), (false, false)] {
             assert_eq!(unconnected("there", is_tls).to_string().contains("does it speak TLS"), is_asked);

@@ -54,7 +54,8 @@
 //! slot and on one primary, which is found and followed when it changes. While that slot is moved, calls are `Unavailable` for the
 //! moment at which some of its three keys have moved and others have not. A cluster over TLS whose certificates are for names needs
 //! `cluster-announce-hostname` and `cluster-preferred-endpoint-type hostname` (Redis 7 and later), or certificates with the addresses in
-//! them, since `MOVED` names addresses otherwise. **Primary and replicas**: name them all; the primary is found,
+//! them, since `MOVED` names addresses otherwise. Redis 7.0 and older also need `tls-cluster yes`, without which `MOVED` names ports of plain
+//! text. **Primary and replicas**: name them all; the primary is found,
 //! also after a failover by Sentinel. Sentinels themselves aren't asked, and one that is named as a server is refused. Of several primaries the
 //! first to answer is used, so two processes may use two: `tenure doctor` tells that.
 //!

@@ -114,7 +114,7 @@ fn changed_by_hand() -> StoreError {
 }
 
 fn about(key: &Key, error: &StoreError) -> StoreError {
-    error.about(format_args!("the record of key {key} is left as it is"))
+    error.about_record("the record of", key)
 }
 
 /// The encoded record of a value.

@@ -12,7 +12,7 @@
 )]
 
 use crate::proxy::Proxy;
-use crate::support::{Server, at, at_last, cluster_url, unique, until};
+use crate::support::{Server, at, at_last, client, cluster_url, unique, until};
 use std::time::Duration;
 use tenure_core::op::Hint;
 use tenure_core::{ErrorKind, Key};
@@ -20,21 +20,28 @@ use tenure_redis::RedisStore;
 use tenure_store::{Outcome, Store, StoreExt};
 use tenure_testkit::RecordFactory;
 
-fn members() -> Vec<String> {
-    cluster_url().trim_start_matches("redis://").split(',').map(|host| format!("redis://{host}")).collect()
+/// URLs of the servers of a URL, each by itself.
+pub(crate) fn members(cluster: &str) -> Vec<String> {
+    let (scheme, hosts) = cluster.split_once("://").unwrap();
+    let hosts = hosts.split('?').next().unwrap();
+    hosts.split(',').map(|host| format!("{scheme}://{host}")).collect()
 }
 
 /// A call to one server only: `redis-cli -c` would follow it elsewhere.
 pub(crate) fn on(member: &str, words: &[&str]) -> String {
-    let (host, port) = member.trim_start_matches("redis://").rsplit_once(':').unwrap();
-    let output =
-        std::process::Command::new("redis-cli").args(["-h", host, "-p", port]).args(words).output().unwrap();
+    let output = client(member).args(words).output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
+}
+
+/// Who has what is of this name.
+pub(crate) fn owner(members: &[String], name: &str) -> String {
+    let is_owner = |member: &&String| !on(member, &["HGET", name, "x"]).starts_with("MOVED");
+    members.iter().find(is_owner).unwrap().clone()
 }
 
 #[tokio::test]
 async fn any_server_leads_to_the_namespace() {
-    let (factory, members) = (RecordFactory::new(), members());
+    let (factory, members) = (RecordFactory::new(), members(&cluster_url()));
     // Some of these are on each of the three.
     for namespace in (0..6).map(|_| unique("spread")) {
         let mut ids = Vec::new();
@@ -62,13 +69,12 @@ struct Move {
 }
 
 impl Move {
-    /// The slot of a namespace begins to move to another server.
-    fn begin(namespace: &str) -> Move {
+    /// The slot of a namespace begins to move to another server of a cluster.
+    fn begin(cluster: &str, namespace: &str) -> Move {
         let names = ["records", "index", "meta"].map(|name| format!("tenure:{{{namespace}}}:{name}"));
-        let members = members();
+        let members = members(cluster);
         let slot = on(&members[0], &["CLUSTER", "KEYSLOT", &names[0]]);
-        let is_owner = |member: &&String| !on(member, &["HGET", &names[0], "x"]).starts_with("MOVED");
-        let from = members.iter().find(is_owner).unwrap().clone();
+        let from = owner(&members, &names[0]);
         let to = members.iter().find(|member| **member != from).unwrap().clone();
         let id = |member: &str| on(member, &["CLUSTER", "MYID"]);
         assert_eq!(on(&to, &["CLUSTER", "SETSLOT", &slot, "IMPORTING", &id(&from)]), "OK");
@@ -105,18 +111,22 @@ impl Drop for Move {
     }
 }
 
-fn key(text: &str) -> Key {
+pub(crate) fn key(text: &str) -> Key {
     Key::new(text).unwrap()
 }
 
 #[tokio::test]
 async fn a_namespace_is_served_while_its_slot_moves() {
+    is_served_while_its_slot_moves(&cluster_url()).await;
+}
+
+pub(crate) async fn is_served_while_its_slot_moves(cluster: &str) {
     let (factory, namespace) = (RecordFactory::new(), unique("moving"));
-    let store = RedisStore::open(at(&cluster_url(), &namespace)).await.unwrap();
+    let store = RedisStore::open(at(cluster, &namespace)).await.unwrap();
     let mut changes = store.changed("").unwrap();
     crate::support::subscribed(&mut changes).await;
     store.write(factory.absent(&key("a"), factory.held(5))).await.unwrap();
-    let slot = Move::begin(&namespace);
+    let slot = Move::begin(cluster, &namespace);
     let written = store.write(factory.if_vacant(&key("b"), factory.vacant(5))).await.unwrap();
     let Outcome::Won { version, .. } = written else { panic!("{written:?}") };
     assert_eq!(crate::support::next(&mut changes).await, Hint::Written(key("b"), version));
@@ -140,7 +150,7 @@ async fn a_namespace_is_served_while_its_slot_moves() {
 #[tokio::test]
 async fn a_new_namespace_waits_until_its_slot_has_moved() {
     let (factory, namespace) = (RecordFactory::new(), unique("moving"));
-    let slot = Move::begin(&namespace);
+    let slot = Move::begin(&cluster_url(), &namespace);
     let store = RedisStore::open(at(&cluster_url(), &namespace)).await.unwrap();
     let error = store.write(factory.absent(&key("a"), factory.held(5))).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
@@ -152,10 +162,10 @@ async fn a_new_namespace_waits_until_its_slot_has_moved() {
 }
 
 /// Three primaries, which vote, and a replica of the first one, which has all slots but two.
-async fn with_a_replica() -> (Vec<Server>, Server) {
+pub(crate) async fn with_a_replica(start: fn(&str) -> Server) -> (Vec<Server>, Server) {
     let member = || {
         let bus = tenure_ports::unused_port().unwrap();
-        Server::start(&format!("--cluster-enabled yes --cluster-port {bus} --cluster-node-timeout 1000"))
+        start(&format!("--cluster-enabled yes --cluster-port {bus} --cluster-node-timeout 1000"))
     };
     let (primaries, replica) = (vec![member(), member(), member()], member());
     for (primary, slots) in primaries.iter().zip(["0 16381", "16382 16382", "16383 16383"]) {
@@ -187,7 +197,7 @@ async fn with_a_replica() -> (Vec<Server>, Server) {
 
 #[tokio::test]
 async fn a_failover_to_a_replica_is_followed_and_fences_grow_over_what_it_lost() {
-    let (mut primaries, replica) = with_a_replica().await;
+    let (mut primaries, replica) = with_a_replica(Server::start).await;
     let named: Vec<String> = primaries.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect();
     // The replica is not among those that are named.
     let config = at(&format!("redis://{}", named.join(",")), "jobs").timeout(Duration::from_millis(500));
@@ -216,7 +226,7 @@ async fn a_failover_to_a_replica_is_followed_and_fences_grow_over_what_it_lost()
 /// One that stands still takes connections, and says nothing.
 #[tokio::test]
 async fn a_primary_that_stands_still_keeps_nobody_from_its_successor() {
-    let (primaries, replica) = with_a_replica().await;
+    let (primaries, replica) = with_a_replica(Server::start).await;
     let named: Vec<String> = primaries.iter().map(|server| format!("127.0.0.1:{}", server.port)).collect();
     let config = at(&format!("redis://{}", named.join(",")), "jobs").timeout(Duration::from_secs(20));
     let (store, factory) = (RedisStore::open(config.push(false)).await.unwrap(), RecordFactory::new());
@@ -236,7 +246,7 @@ async fn a_primary_that_stands_still_keeps_nobody_from_its_successor() {
 /// It answers for ever that it has no slot.
 #[tokio::test]
 async fn a_server_that_was_taken_out_of_the_cluster_is_left() {
-    let (primaries, replica) = with_a_replica().await;
+    let (primaries, replica) = with_a_replica(Server::start).await;
     let url = format!("{},127.0.0.1:{}", primaries[0].url(), primaries[1].port);
     let store = RedisStore::open(at(&url, "jobs").push(false)).await.unwrap();
     let factory = RecordFactory::new();
@@ -252,11 +262,11 @@ async fn a_server_that_was_taken_out_of_the_cluster_is_left() {
 }
 
 /// Members of a cluster in which nobody follows the first, which has all slots.
-async fn one_has_all<const N: usize>() -> [Server; N] {
+pub(crate) async fn one_has_all<const N: usize>(start: fn(&str) -> Server) -> [Server; N] {
     let members: [_; N] = std::array::from_fn(|_| {
         let bus = tenure_ports::unused_port().unwrap();
         let settings = "--cluster-enabled yes --cluster-node-timeout 60000";
-        (Server::start(&format!("{settings} --cluster-port {bus}")), bus.to_string())
+        (start(&format!("{settings} --cluster-port {bus}")), bus.to_string())
     });
     let [(owner, bus), others @ ..] = members.as_slice() else { panic!("nobody has the slots") };
     owner.cli(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
@@ -273,7 +283,7 @@ async fn one_has_all<const N: usize>() -> [Server; N] {
 /// As in a container that announces an address of its own network.
 #[tokio::test]
 async fn an_owner_that_can_not_be_reached_is_told_with_its_remedy() {
-    let [owner, other] = one_has_all().await;
+    let [owner, other] = one_has_all(Server::start).await;
     owner.cli(&["CONFIG", "SET", "cluster-announce-ip", "10.255.255.1"]);
     let is_told = || on(&other.url(), &["CLUSTER", "NODES"]).contains("10.255.255.1");
     until("it is known by its announced address", is_told).await;
@@ -288,7 +298,7 @@ async fn an_owner_that_can_not_be_reached_is_told_with_its_remedy() {
 /// All others lead there: whoever is asked, it is no better.
 #[tokio::test]
 async fn an_owner_that_is_gone_has_calls_go_from_one_to_the_next_ever_more_seldom() {
-    let [mut owner, b, c] = one_has_all().await;
+    let [mut owner, b, c] = one_has_all(Server::start).await;
     let proxies = [Proxy::before(b.port).await, Proxy::before(c.port).await];
     let url = format!("{},127.0.0.1:{}", proxies[0].url(), proxies[1].port);
     let store = RedisStore::open(at(&url, "jobs").push(false)).await.unwrap();
@@ -312,9 +322,8 @@ async fn an_owner_that_is_gone_has_calls_go_from_one_to_the_next_ever_more_seldo
 }
 
 /// How many records the replica has, though it would send others to its primary.
-fn records(replica: &Server) -> String {
-    let answer = std::process::Command::new("redis-cli")
-        .args(["-p", &replica.port.to_string()])
+pub(crate) fn records(replica: &Server) -> String {
+    let answer = client(&replica.url())
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .spawn()

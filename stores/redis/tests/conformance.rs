@@ -1,5 +1,6 @@
 //! The conformance suite on a real Redis server: each check has a namespace of its own, and its handles share no more than that.
-//! Once as it comes, once without ages, once without push, once behind a prefix, once on a cluster of three, and once on Valkey.
+//! Once as it comes, once without ages, once without push, once behind a prefix, once on a cluster of three, once on such a cluster by TLS, and
+//! once on Valkey.
 
 #![allow(
     clippy::unwrap_used,
@@ -7,7 +8,7 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
-use crate::support::{at, cli, cluster_url, unique, url, valkey_url};
+use crate::support::{at, cli, cluster_url, tls_cluster_url, trusted, unique, url, valkey_url};
 use std::sync::Arc;
 use tenure_core::{Clock, Key};
 use tenure_redis::{RedisConfig, RedisStore};
@@ -48,5 +49,7 @@ conformance!(without_push, || namespace(url(), |config| config.push(false)));
 conformance!(prefixed, || async { Prefixed::new(namespace(url(), |config| config).await, "p%_'") });
 
 conformance!(cluster, || namespace(cluster_url(), |config| config));
+
+conformance!(cluster_with_tls, || namespace(trusted(&tls_cluster_url()), |config| config));
 
 conformance!(valkey, || namespace(valkey_url(), |config| config));

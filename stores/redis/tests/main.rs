@@ -5,6 +5,7 @@ mod proxy;
 mod support;
 
 mod cluster;
+mod cluster_tls;
 mod conformance;
 mod faults;
 mod gather;

@@ -193,7 +193,7 @@ fn page(
 }
 
 fn about(key: &Key, error: &StoreError) -> StoreError {
-    error.about(format_args!("the row of key {key} is left as it is"))
+    error.about_record("the row of", key)
 }
 
 fn standing(row: &Row<'_>) -> Result<StoredRow, StoreError> {

@@ -2,7 +2,7 @@
 //! afterwards.
 //!
 //! Plan: a full disk; a writer that never ends; a side lock that is never given back; a file that is removed; rows changed
-//! by hand; rows put back from a copy; triggers; ages across a restart of the machine.
+//! by hand; records of a newer layout; rows put back from a copy; triggers; ages across a restart of the machine.
 
 #![allow(
     clippy::unwrap_used,
@@ -150,6 +150,39 @@ async fn rows_changed_by_hand_are_foreign_and_never_written_over() {
     let listed = store.list_all("").await.unwrap();
     assert_eq!(listed.len(), changes.len());
     assert!(listed.iter().all(|listed| listed.stored.is_err()));
+}
+
+/// Held or vacant: nothing but its number says that older programs must not touch it.
+#[tokio::test]
+async fn a_record_of_a_newer_layout_is_refused_by_all_calls_and_not_written_over() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("leases.db");
+    let (store, factory) = (open(&path), RecordFactory::new());
+    let hand = rusqlite::Connection::open(&path).unwrap();
+    for (name, record) in [("held", factory.held(5)), ("vacant", factory.vacant(5))] {
+        let (name, version) = (key(name), record.version());
+        assert!(wins(&store, factory.absent(&name, record)).await);
+        let stands = || -> Vec<u8> {
+            let sql = "SELECT record FROM tenure_record WHERE key = ?1";
+            hand.query_row(sql, [name.as_str()], |row| row.get(0)).unwrap()
+        };
+        let mut newer = stands();
+        newer[1] = tenure_store::codec::VERSION + 1;
+        let sql = "UPDATE tenure_record SET record = ?2 WHERE key = ?1";
+        assert_eq!(hand.execute(sql, rusqlite::params![name.as_str(), newer]).unwrap(), 1);
+        let answers = [
+            store.read(&name).await.map(drop),
+            store.write(factory.absent(&name, factory.held(9))).await.map(drop),
+            store.write(factory.if_vacant(&name, factory.held(9))).await.map(drop),
+            store.write(factory.unchanged(&name, version, factory.held(9))).await.map(drop),
+            store.write_many(vec![factory.if_vacant(&name, factory.held(9))]).await.map(drop),
+            store.remove(&name, version).await.map(drop),
+        ];
+        for (n, answer) in answers.into_iter().enumerate() {
+            assert!(answer.unwrap_err().is_newer(), "{name}: call {n}");
+        }
+        assert_eq!(stands(), newer, "{name}");
+    }
 }
 
 #[tokio::test]

@@ -1,14 +1,35 @@
-//! etcd, from Debian's packages: one member, and a cluster of three, whose data go with them. Tests that break clusters, or need TLS or
-//! users, start their own.
+//! etcd, from Debian's packages: one member, and a cluster of three, whose data go with them; and one member of a newer version. Tests that
+//! break clusters, or need TLS or users, start their own.
 
-use super::package::need;
+use super::package::{Unpacked, need};
 use super::server::{Ports, ServerKind};
 use crate::command::run;
+use std::path::Path;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
 pub(super) const KIND: ServerKind =
     ServerKind { name: "etcd", file: "etcd", mark: "tenure-etcd-", fetch, spawn, signal: "-INT" };
+
+/// Another version of it, on which the conformance tests run as well.
+pub(super) const NEWER: ServerKind = ServerKind {
+    name: "a newer etcd",
+    file: "newer-etcd",
+    mark: "tenure-newer-etcd-",
+    fetch: || NEWER_SERVER.fetch(),
+    spawn: |port, _| start(&NEWER, &NEWER_SERVER.path()?, port, &ALONE),
+    signal: "-INT",
+};
+
+/// From the next release of Debian, whose program runs on this one, too.
+const NEWER_SERVER: Unpacked = Unpacked {
+    program: "etcd",
+    // An option since 3.5; an older one refuses it.
+    call: &["--socket-reuse-port", "--version"],
+    folder: "usr/bin",
+    packages: &["etcd-server"],
+    suite: "trixie",
+};
 
 pub(super) const CLUSTER: [ServerKind; 3] = [
     ServerKind {
@@ -40,7 +61,9 @@ pub(super) const CLUSTER: [ServerKind; 3] = [
 /// The URLs by which tests and the command line find them.
 pub(super) fn environment(ports: &Ports) -> Vec<(&'static str, String)> {
     let mut all = Vec::new();
-    all.extend(ports.get(KIND.file).map(|port| ("TENURE_TEST_ETCD", format!("etcd://127.0.0.1:{port}"))));
+    let url = |kind: &ServerKind| ports.get(kind.file).map(|port| format!("etcd://127.0.0.1:{port}"));
+    all.extend(url(&KIND).map(|url| ("TENURE_TEST_ETCD", url)));
+    all.extend(url(&NEWER).map(|url| ("TENURE_TEST_ETCD_NEWER", url)));
     let members: Option<Vec<String>> =
         CLUSTER.iter().map(|kind| ports.get(kind.file).map(|port| format!("127.0.0.1:{port}"))).collect();
     all.extend(members.map(|members| ("TENURE_TEST_ETCD_CLUSTER", format!("etcd://{}", members.join(",")))));
@@ -48,20 +71,25 @@ pub(super) fn environment(ports: &Ports) -> Vec<(&'static str, String)> {
 }
 
 fn fetch() -> Result<(), String> {
-    need("etcd", "--version", "etcd-server")?;
+    need(PROGRAM, "--version", "etcd-server")?;
     // An operator's hand in tests, which also makes users and roles.
     need("etcdctl", "version", "etcd-client")
 }
 
+/// It is installed.
+const PROGRAM: &str = "etcd";
+
+/// No other member comes, so any port will do.
+const ALONE: [&str; 2] = ["--listen-peer-urls", "http://127.0.0.1:0"];
+
 fn spawn(port: u16, _others: &Ports) -> Result<Child, String> {
-    // No other member comes, so any port will do.
-    start(&KIND, port, &["--listen-peer-urls", "http://127.0.0.1:0"])
+    start(&KIND, Path::new(PROGRAM), port, &ALONE)
 }
 
-fn start(kind: &ServerKind, port: u16, settings: &[&str]) -> Result<Child, String> {
+fn start(kind: &ServerKind, program: &Path, port: u16, settings: &[&str]) -> Result<Child, String> {
     let folder = kind.folder(port, None)?;
     let clients = format!("http://127.0.0.1:{port}");
-    let mut etcd = Command::new("etcd");
+    let mut etcd = Command::new(program);
     etcd.arg("--data-dir")
         .arg(folder.join("data"))
         .args(["--listen-client-urls", &clients, "--advertise-client-urls", &clients])
@@ -82,7 +110,7 @@ fn spawn_member(member: usize, port: u16, others: &Ports) -> Result<Child, Strin
     let peers = ["--listen-peer-urls", &peer, "--initial-advertise-peer-urls", &peer];
     // Members come one after the other, before they have known each other for long.
     let hasty = ["--strict-reconfig-check=false"];
-    start(kind, port, &[&settings[..], &peers, &hasty].concat())
+    start(kind, Path::new(PROGRAM), port, &[&settings[..], &peers, &hasty].concat())
 }
 
 /// Tells the cluster of a new member; answers with all members, as that one has to be told.

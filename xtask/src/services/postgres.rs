@@ -1,6 +1,7 @@
-//! PostgreSQL and a pooler in front of it, from Debian's packages. Neither runs as root.
+//! PostgreSQL and a pooler in front of it, from Debian's packages, and a newer PostgreSQL. None runs as root.
 
 use super::certificate::ServerCertificate;
+use super::newer_postgres;
 use super::package::need;
 use super::server::{Ports, ServerKind};
 use crate::command::{command_as, is_root, run};
@@ -17,6 +18,16 @@ pub(super) const KIND: ServerKind = ServerKind {
     fetch,
     spawn,
     // Fast shutdown: it does not wait for connections that are idle.
+    signal: "-INT",
+};
+
+/// Another version of it, on which the conformance tests run as well.
+pub(super) const NEWER: ServerKind = ServerKind {
+    name: "a newer PostgreSQL",
+    file: "newer-postgres",
+    mark: "tenure-newer-postgres-",
+    fetch: fetch_newer,
+    spawn: spawn_newer,
     signal: "-INT",
 };
 
@@ -40,6 +51,7 @@ pub(super) fn environment(ports: &Ports) -> Vec<(&'static str, String)> {
     let certificate = |port: &u16| ServerCertificate::of(&KIND.place(*port)).file.display().to_string();
     all.extend(ports.get(KIND.file).map(|port| ("TENURE_TEST_POSTGRES_CA", certificate(port))));
     all.extend(url(&POOLER).map(|url| ("TENURE_TEST_PGBOUNCER", url)));
+    all.extend(url(&NEWER).map(|url| ("TENURE_TEST_POSTGRES_NEWER", url)));
     // For tests that start one of their own.
     all.extend(programs().map(|programs| ("TENURE_TEST_POSTGRES_BIN", programs.display().to_string())));
     all
@@ -65,15 +77,31 @@ fn fetch() -> Result<(), String> {
     }
 }
 
+fn fetch_newer() -> Result<(), String> {
+    // With the user whom it runs as.
+    fetch()?;
+    newer_postgres::fetch()
+}
+
 fn owner() -> Option<&'static str> {
     is_root().then_some(USER)
 }
 
-/// Makes a new cluster, and starts it.
 fn spawn(port: u16, _others: &Ports) -> Result<Child, String> {
     let programs = programs().ok_or("PostgreSQL's initdb is not in /usr/lib/postgresql")?;
     let folder = KIND.folder(port, owner())?;
-    let certificate = ServerCertificate::make(&folder, command_as(USER, Path::new("openssl")))?;
+    start(&KIND, &programs, &folder, port)
+}
+
+fn spawn_newer(port: u16, _others: &Ports) -> Result<Child, String> {
+    let folder = NEWER.folder(port, owner())?;
+    let programs = newer_postgres::copy_to(&folder)?;
+    start(&NEWER, &programs, &folder, port)
+}
+
+/// Makes a new cluster, and starts it.
+fn start(kind: &ServerKind, programs: &Path, folder: &Path, port: u16) -> Result<Child, String> {
+    let certificate = ServerCertificate::make(folder, command_as(USER, Path::new("openssl")))?;
     let data = folder.join("data");
     // What is tested is not the disk; the tests of power cuts are others.
     let mut initdb = command_as(USER, &programs.join("initdb"));
@@ -81,7 +109,7 @@ fn spawn(port: u16, _others: &Ports) -> Result<Child, String> {
         .args(["--auth=trust", "--no-sync", "--encoding=UTF8", "--locale=C.UTF-8"])
         .args(["--username", USER, "--pgdata"])
         .arg(&data);
-    run(initdb.current_dir(&folder))?;
+    run(initdb.current_dir(folder))?;
     ask_passwords(&data.join("pg_hba.conf"))?;
     let mut server = command_as(USER, &programs.join("postgres"));
     server
@@ -92,11 +120,11 @@ fn spawn(port: u16, _others: &Ports) -> Result<Child, String> {
         .args(["-c", &format!("ssl_cert_file={}", certificate.file.display()), "-p"])
         .arg(port.to_string())
         .arg("-k")
-        .arg(&folder)
+        .arg(folder)
         .arg("-D")
         .arg(&data)
-        .current_dir(&folder);
-    KIND.start(&mut server)
+        .current_dir(folder);
+    kind.start(&mut server)
 }
 
 /// Members of the role `needs_password`, which tests make, are asked for theirs; all others are trusted.

@@ -1,5 +1,5 @@
-//! Redis, from Debian's package: one server, one that speaks TLS only, and a cluster of three; and one server of Valkey, from Debian's
-//! backports.
+//! Redis, from Debian's package: one server, one that speaks TLS only, a cluster of three, and one more that speaks TLS only; and one server
+//! of Valkey, from Debian's backports.
 
 use super::certificate::ServerCertificate;
 use super::package::{Unpacked, need};
@@ -65,6 +65,34 @@ pub(super) const CLUSTER: [ServerKind; 3] = [
     },
 ];
 
+/// Its members speak TLS also among themselves, and tell clients of each other by the name in the certificate.
+pub(super) const TLS_CLUSTER: [ServerKind; 3] = [
+    ServerKind {
+        name: "the first Redis of a cluster with TLS",
+        file: "clustered-rediss-1",
+        mark: "tenure-clustered-rediss-1-",
+        fetch,
+        spawn: |port, others| spawn_tls_member(0, port, others),
+        signal: "-TERM",
+    },
+    ServerKind {
+        name: "the second Redis of a cluster with TLS",
+        file: "clustered-rediss-2",
+        mark: "tenure-clustered-rediss-2-",
+        fetch,
+        spawn: |port, others| spawn_tls_member(1, port, others),
+        signal: "-TERM",
+    },
+    ServerKind {
+        name: "the third Redis of a cluster with TLS",
+        file: "clustered-rediss-3",
+        mark: "tenure-clustered-rediss-3-",
+        fetch,
+        spawn: spawn_last_with_tls,
+        signal: "-TERM",
+    },
+];
+
 /// The URLs by which tests and the command line find them, and where the faults find Valkey's program.
 pub(super) fn environment(ports: &Ports) -> Result<Vec<(&'static str, String)>, String> {
     let port = |kind: &ServerKind| ports.get(kind.file).copied();
@@ -74,11 +102,14 @@ pub(super) fn environment(ports: &Ports) -> Result<Vec<(&'static str, String)>, 
     all.extend(port(&TLS).map(|port| ("TENURE_TEST_REDISS", format!("rediss://localhost:{port}"))));
     let certificate = |port| ServerCertificate::of(&TLS.place(port)).file.display().to_string();
     all.extend(port(&TLS).map(|port| ("TENURE_TEST_REDIS_CA", certificate(port))));
-    let members: Option<Vec<String>> =
-        CLUSTER.iter().map(|kind| port(kind).map(|port| format!("127.0.0.1:{port}"))).collect();
-    all.extend(
-        members.map(|members| ("TENURE_TEST_REDIS_CLUSTER", format!("redis://{}", members.join(",")))),
-    );
+    for (variable, scheme, host, members) in [
+        ("TENURE_TEST_REDIS_CLUSTER", "redis", "127.0.0.1", &CLUSTER),
+        ("TENURE_TEST_REDISS_CLUSTER", "rediss", "localhost", &TLS_CLUSTER),
+    ] {
+        let members: Option<Vec<String>> =
+            members.iter().map(|kind| port(kind).map(|port| format!("{host}:{port}"))).collect();
+        all.extend(members.map(|members| (variable, format!("{scheme}://{}", members.join(",")))));
+    }
     all.push(("TENURE_TEST_VALKEY_SERVER", VALKEY_SERVER.path()?.display().to_string()));
     Ok(all)
 }
@@ -124,38 +155,83 @@ fn spawn_valkey(port: u16, _others: &Ports) -> Result<Child, String> {
 fn spawn_tls(port: u16, _others: &Ports) -> Result<Child, String> {
     let folder = TLS.folder(port, None)?;
     let certificate = ServerCertificate::make(&folder, Command::new("openssl"))?;
+    start(&TLS, Path::new(PROGRAM), &folder, &with_tls(port, &certificate))
+}
+
+/// What has a server speak TLS only.
+fn with_tls(port: u16, certificate: &ServerCertificate) -> String {
     let (file, key) = (certificate.file.display(), certificate.key.display());
-    let settings = format!(
+    format!(
         "port 0\ntls-port {port}\ntls-cert-file {file}\ntls-key-file {key}\ntls-ca-cert-file {file}\ntls-auth-clients no"
-    );
-    start(&TLS, Path::new(PROGRAM), &folder, &settings)
+    )
+}
+
+/// The one of the server with TLS, which its cluster shows as well.
+fn certificate(others: &Ports) -> Result<ServerCertificate, String> {
+    let port = others.get(TLS.file).ok_or("a cluster with TLS needs Redis with TLS, which has no port")?;
+    Ok(ServerCertificate::of(&TLS.place(*port)))
+}
+
+/// What has a server be one of a cluster.
+fn clustered() -> Result<String, String> {
+    let bus = tenure_ports::unused_port()?;
+    Ok(format!("cluster-enabled yes\ncluster-port {bus}\ncluster-node-timeout 5000"))
 }
 
 fn spawn_member(member: usize, port: u16) -> Result<Child, String> {
-    let bus = tenure_ports::unused_port()?;
-    let settings = format!("port {port}\ncluster-enabled yes\ncluster-port {bus}\ncluster-node-timeout 5000");
-    spawn(&CLUSTER[member], port, &settings)
+    spawn(&CLUSTER[member], port, &format!("port {port}\n{}", clustered()?))
+}
+
+fn spawn_tls_member(member: usize, port: u16, others: &Ports) -> Result<Child, String> {
+    let (tls, clustered) = (with_tls(port, &certificate(others)?), clustered()?);
+    let names = "cluster-announce-hostname localhost\ncluster-preferred-endpoint-type hostname";
+    spawn(&TLS_CLUSTER[member], port, &format!("{tls}\ntls-cluster yes\n{clustered}\n{names}"))
+}
+
+fn spawn_last(port: u16, others: &Ports) -> Result<Child, String> {
+    joined(spawn_member(2, port)?, &CLUSTER, port, others, &client)
+}
+
+fn spawn_last_with_tls(port: u16, others: &Ports) -> Result<Child, String> {
+    let authority = certificate(others)?.file;
+    let client = |port: u16| {
+        let mut client = client(port);
+        client.args(["-h", "localhost", "--tls", "--cacert"]).arg(&authority);
+        client
+    };
+    joined(spawn_tls_member(2, port, others)?, &TLS_CLUSTER, port, others, &client)
 }
 
 /// With the last one, they become a cluster.
-fn spawn_last(port: u16, others: &Ports) -> Result<Child, String> {
-    let mut child = spawn_member(2, port)?;
-    let joined = join(port, others);
+fn joined(
+    mut last: Child,
+    members: &[ServerKind; 3],
+    port: u16,
+    others: &Ports,
+    client: &dyn Fn(u16) -> Command,
+) -> Result<Child, String> {
+    let joined = join(members, port, others, client);
     if joined.is_err() {
-        let _ = child.kill();
-        let _ = child.wait();
+        let _ = last.kill();
+        let _ = last.wait();
     }
-    joined.map(|()| child)
+    joined.map(|()| last)
 }
 
 /// Gives each a third of the slots, introduces them to each other, and waits until all agree.
 #[allow(clippy::disallowed_methods, reason = "chores take real time")]
-fn join(last: u16, others: &Ports) -> Result<(), String> {
+fn join(
+    members: &[ServerKind; 3],
+    last: u16,
+    others: &Ports,
+    client: &dyn Fn(u16) -> Command,
+) -> Result<(), String> {
     /// A busy machine takes some seconds.
     const LIMIT: Duration = Duration::from_secs(60);
     let known =
         |kind: &ServerKind| others.get(kind.file).copied().ok_or(format!("{} has no port", kind.name));
-    let ports = [known(&CLUSTER[0])?, known(&CLUSTER[1])?, last];
+    let ports = [known(&members[0])?, known(&members[1])?, last];
+    let cli = |port: u16, command: &str| run(client(port).args(command.split(' ')));
     let start = Instant::now();
     let until = |what: &str, holds: &dyn Fn() -> bool| {
         while !holds() {
@@ -187,6 +263,9 @@ fn join(last: u16, others: &Ports) -> Result<(), String> {
     until("its servers do not agree", &|| ports.into_iter().all(agrees))
 }
 
-fn cli(port: u16, command: &str) -> Result<String, String> {
-    run(Command::new("redis-cli").args(["-e", "-p", &port.to_string()]).args(command.split(' ')))
+/// Redis's own client.
+fn client(port: u16) -> Command {
+    let mut client = Command::new("redis-cli");
+    client.args(["-e", "-p", &port.to_string()]);
+    client
 }

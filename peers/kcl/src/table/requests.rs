@@ -5,7 +5,7 @@ use crate::change::{ChangeAim, Expressions, RowChange};
 use crate::row::{LEASE_KEY, Row};
 use crate::settling::ChangeAnswer;
 use std::time::Duration;
-use tenure_core::{StoreError, Tick};
+use tenure_core::{ErrorKind, StoreError, Tick};
 use tenure_dynamodb::aws_sdk_dynamodb::types::ReturnValue;
 use tenure_dynamodb::aws_sdk_dynamodb::types::ReturnValuesOnConditionCheckFailure::AllOld;
 use tenure_dynamodb::service::{Ended, Item, text};
@@ -90,6 +90,11 @@ impl Table {
         tokio::time::sleep(pause.next(left)).await;
         Ok(())
     }
+}
+
+/// Where an earlier request may have done what was asked for, no later error says that it was not done.
+pub(super) fn open_if(may_be_made: bool, error: StoreError) -> StoreError {
+    if may_be_made { error.of_kind(ErrorKind::Unknown) } else { error }
 }
 
 /// Pauses between attempts: each is twice as long as the one before, so that many requests don't use up what a throttled table has left.

@@ -2,10 +2,10 @@
 
 use super::time::FAILOVER;
 use crate::format::{Format, Unowned};
-use crate::rng::SplitMix64;
 use crate::row::Row;
 use std::collections::BTreeMap;
 use tenure_dynamodb::service::text;
+use tenure_store::parts::SplitMix64;
 
 /// A worker of the KCL's or a8m's, which also does what its operators do.
 pub(super) struct PeerWorker {

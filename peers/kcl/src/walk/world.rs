@@ -11,7 +11,6 @@ use crate::change::RowChange;
 use crate::format::Format;
 use crate::held::Held;
 use crate::options::Options;
-use crate::rng::SplitMix64;
 use crate::row::{Fields, Row};
 use crate::settling::{ChangeAnswer, Settled};
 use crate::table::RowListing;
@@ -23,6 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tenure_core::{Clock, StoreError};
+use tenure_store::parts::SplitMix64;
 
 const FAULTS_UNTIL: Micros = 12 * FAILOVER;
 /// By then, every lease is held again: what is stolen or silent is told after a failover time, what is left over is taken after three,

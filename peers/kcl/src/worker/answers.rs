@@ -26,6 +26,8 @@ const MOST_SILENT: usize = 1000;
 impl WorkerMachine {
     pub(crate) fn on_answer(&mut self, now: Now, answer: WorkerAnswer) {
         self.mind_hidden_time(now);
+        // Whoever waits for the end of a lease by its deadline may have been told.
+        self.expire(now);
         let (purpose, settled) = match answer {
             WorkerAnswer::Looked(listing) => return self.looked(now, listing),
             WorkerAnswer::Settled(purpose, settled) => (purpose, *settled),

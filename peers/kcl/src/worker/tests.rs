@@ -1,7 +1,8 @@
 //! Plan: all that comes of each step of one lease's life, in order: whoever asked for a look is answered after the lease is told
 //! that it brought; who gives a lease up is answered after it is no longer shown; one that the KCL's leader begins to hand over just
 //! then is handed over before that answer, and one that is ours all the same is given up again; a lease whose time has run out is
-//! hidden and told as lost, without an answer of the table's, counted from before the last renewal that won was sent; an update that waits is made though the lease is to be given up after it;
+//! hidden and told as lost, without an answer of the table's, or with one that comes too late, counted from before the last renewal that won was sent;
+//! where another request than the last take's may have set its row, from before that was read; an update that waits is made though the lease is to be given up after it;
 //! a look keeps no renewal waiting; the end of a shard is told once; what is asked of a tenure is not done with a later one of the same lease.
 mod hidden_time;
 mod queue;
@@ -176,6 +177,37 @@ fn s1_a_take_is_believed_from_before_it_was_sent() {
     let mut worker = holder(&mut asked);
     worker.on_command(at(2), WorkerCommand::StopTaking);
     assert_eq!(step(&mut worker, at(9), &mut asked), ["change"], "a renewal, which stays without an answer");
+    assert_eq!(step(&mut worker, at(10), &mut asked), ["a is hidden", "a is lost: Expired"]);
+}
+
+#[test]
+fn s1_a_take_whose_row_an_earlier_request_may_have_set_is_believed_from_before_that_row_was_read() {
+    let mut asked = Vec::new();
+    let mut worker = worker();
+    assert_eq!(step(&mut worker, at(0), &mut asked), ["look"]);
+    let row = Row::new(Format::kcl(), "a", Fields::new()).unwrap();
+    let listing = RowListing { rows: vec![row], ..RowListing::default() };
+    worker.on_answer(at(2), WorkerAnswer::Looked(Ok(listing)));
+    assert_eq!(step(&mut worker, at(2), &mut asked), ["change"]);
+    let (mut settling, purpose) = asked.pop().unwrap();
+    // The first request gets nowhere. The second one finds what an earlier take asked for, which was given up long ago.
+    settling.on(at(2).held, Err(StoreError::unknown("no answer"))).unwrap_err();
+    let made = settling.change.after.clone();
+    let settled = settling.on(at(3).held, Ok(ChangeAnswer::Refused(Some(made))));
+    worker.on_answer(at(3), WorkerAnswer::Settled(purpose, Box::new(settled)));
+    assert_eq!(step(&mut worker, at(3), &mut asked), ["a is taken"]);
+    assert_eq!(worker.holdings["a"].cell.until(), worker.options.believed_until(at(0).held));
+}
+
+#[test]
+fn s5_an_answer_that_comes_after_the_deadline_brings_no_lease_back() {
+    let mut asked = Vec::new();
+    let mut worker = holder(&mut asked);
+    worker.on_command(at(2), WorkerCommand::StopTaking);
+    let held = Arc::clone(&worker.holdings["a"].cell);
+    assert_eq!(step(&mut worker, at(5), &mut asked), ["change"], "a renewal");
+    made(&mut worker, at(5), at(10), &mut asked);
+    assert_eq!(held.until(), Tick(0), "who waits for its end was told");
     assert_eq!(step(&mut worker, at(10), &mut asked), ["a is hidden", "a is lost: Expired"]);
 }
 

@@ -11,6 +11,7 @@ use crate::storage::{LeaderRow, Micros, Seen};
 use checks::WalkChecks;
 use std::collections::BTreeMap;
 use tenure_core::{Now, StoreError, Tick, Wall};
+use tenure_store::parts::SplitMix64;
 use theirs::{Their, Theirs};
 
 /// How long a call of ours is waited for.
@@ -59,7 +60,7 @@ pub(super) struct OurCandidate {
 }
 
 pub(super) struct LessWorld {
-    rng: WalkRng,
+    rng: SplitMix64,
     faults: WalkFaults,
     pub(super) at: u64,
     /// Until then there are faults.
@@ -78,7 +79,7 @@ pub(super) struct LessWorld {
 
 impl LessWorld {
     pub(super) fn new(seed: u64, faults: WalkFaults) -> LessWorld {
-        let mut rng = WalkRng(seed);
+        let mut rng = SplitMix64::new(seed);
         let ours = (0..3)
             .map(|n| OurCandidate {
                 machine: LeadershipMachine::new(CandidateOptions::new(), format!("ours-{n}")),
@@ -229,7 +230,7 @@ impl LessWorld {
 
     fn step(&mut self, n: usize) {
         loop {
-            let (now, random) = (self.now_of(n), self.rng.next());
+            let (now, random) = (self.now_of(n), self.rng.draw());
             let ours = &mut self.ours[n];
             let step = ours.machine.step(now, random);
             for notice in ours.machine.notices() {
@@ -305,26 +306,5 @@ impl LessWorld {
     /// Whether anybody may take the row.
     fn is_free(&self) -> bool {
         self.row.as_ref().is_none_or(|(_, deadline)| deadline + SKEW < self.server())
-    }
-}
-
-/// Numbers that look random (Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
-struct WalkRng(u64);
-
-impl WalkRng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
     }
 }

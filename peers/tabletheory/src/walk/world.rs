@@ -21,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 use tenure_core::{Now, StoreError, Tick, Wall};
+use tenure_store::parts::SplitMix64;
 
 /// What may go wrong in a world.
 #[derive(Debug, Clone, Copy, Default)]
@@ -72,7 +73,7 @@ enum ManagersEvent {
 
 pub(super) struct ManagersWorld {
     seed: u64,
-    rng: ManagersRng,
+    rng: SplitMix64,
     faults: ManagersFaults,
     options: TableTheoryOptions,
     at: u64,
@@ -103,7 +104,7 @@ pub(super) struct ManagersWorld {
 
 impl ManagersWorld {
     pub(super) fn new(seed: u64, faults: ManagersFaults) -> ManagersWorld {
-        let mut rng = ManagersRng(seed);
+        let mut rng = SplitMix64::new(seed);
         let processes: Vec<CallerProcess> = (0..3)
             .map(|_| CallerProcess {
                 orphans: Arc::default(),
@@ -400,22 +401,5 @@ impl ManagersWorld {
             }
         };
         self.wake_in(n, next);
-    }
-}
-
-/// Numbers that look random (Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
-struct ManagersRng(u64);
-
-impl ManagersRng {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % end
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
     }
 }

@@ -26,6 +26,13 @@ pub(crate) fn cluster_url() -> String {
     )
 }
 
+/// The same of a newer version.
+pub(crate) fn newer_url() -> String {
+    std::env::var("TENURE_TEST_ETCD_NEWER").expect(
+        "TENURE_TEST_ETCD_NEWER is not set; run `cargo xtask services run -- cargo test -p tenure-etcd`",
+    )
+}
+
 /// A prefix of that server.
 pub(crate) fn config(prefix: &str) -> EtcdConfig {
     EtcdConfig::from_url(&url()).unwrap().prefix(prefix)

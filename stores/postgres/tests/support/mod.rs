@@ -22,9 +22,19 @@ pub(crate) fn url() -> String {
     )
 }
 
+/// The same of a newer version.
+pub(crate) fn newer_url() -> String {
+    std::env::var("TENURE_TEST_POSTGRES_NEWER").expect("`cargo xtask services run` says where it is")
+}
+
 /// A schema of that server.
 pub(crate) fn config(schema: &str) -> PostgresConfig {
-    PostgresConfig::from_url(&url()).unwrap().schema(schema).connections(4)
+    config_at(&url(), schema)
+}
+
+/// A schema of another one.
+pub(crate) fn config_at(url: &str, schema: &str) -> PostgresConfig {
+    PostgresConfig::from_url(url).unwrap().schema(schema).connections(4)
 }
 
 /// The same through a pooler that lends connections for a transaction.
@@ -83,8 +93,13 @@ pub(crate) async fn waits_for_lock(like: &str) {
 
 /// A connection around tenure, as an operator's or another program's.
 pub(crate) async fn admin() -> Client {
+    admin_at(&url()).await
+}
+
+/// The same to another server.
+pub(crate) async fn admin_at(url: &str) -> Client {
     let (client, connection) =
-        url().parse::<tenure_postgres::tokio_postgres::Config>().unwrap().connect(NoTls).await.unwrap();
+        url.parse::<tenure_postgres::tokio_postgres::Config>().unwrap().connect(NoTls).await.unwrap();
     tokio::spawn(connection);
     client
 }

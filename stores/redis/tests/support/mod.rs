@@ -6,6 +6,7 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tenure_core::op::Hint;
@@ -44,16 +45,34 @@ pub(crate) fn cluster_url() -> String {
     told("TENURE_TEST_REDIS_CLUSTER")
 }
 
+/// The same of the cluster that speaks TLS only.
+pub(crate) fn tls_cluster_url() -> String {
+    told("TENURE_TEST_REDISS_CLUSTER")
+}
+
+/// A URL with the authority of the servers' certificates.
+pub(crate) fn trusted(url: &str) -> String {
+    format!("{url}?ca={}", authority())
+}
+
 /// A namespace at a URL.
 pub(crate) fn at(url: &str, namespace: &str) -> RedisConfig {
     RedisConfig::from_url(url).unwrap().namespace(namespace)
 }
 
+/// `redis-cli` at the first server of a URL.
+pub(crate) fn client(url: &str) -> Command {
+    let mut command = Command::new("redis-cli");
+    command.args(["-u", url.split([',', '?']).next().unwrap()]).stdin(Stdio::null());
+    if url.starts_with("rediss:") {
+        command.args(["--cacert", &authority()]);
+    }
+    command
+}
+
 /// What an operator or another program does, by `redis-cli`; the answer as text.
 pub(crate) fn cli(url: &str, words: &[&str]) -> String {
-    let mut command = Command::new("redis-cli");
-    command.args(["-e", "-c", "-u", url.split(',').next().unwrap()]).args(words).stdin(Stdio::null());
-    let output = command.output().unwrap();
+    let output = client(url).args(["-e", "-c"]).args(words).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && !err.contains("ERR"), "{words:?}: {out}{err}");
     out.trim_end().to_owned()
@@ -62,6 +81,7 @@ pub(crate) fn cli(url: &str, words: &[&str]) -> String {
 /// A server of a test's own, which is killed with this value.
 pub(crate) struct Server {
     pub(crate) port: u16,
+    speaks_tls: bool,
     folder: tempfile::TempDir,
     program: String,
     settings: Vec<String>,
@@ -79,13 +99,33 @@ impl Server {
         Server::of(&told("TENURE_TEST_VALKEY_SERVER"), settings, &[])
     }
 
+    /// One that speaks TLS only, also to the others of its cluster, and shows the certificate of the server that `cargo xtask` has started.
+    pub(crate) fn with_tls(settings: &str) -> Server {
+        let (port, certificate) = (unused_port().unwrap(), authority());
+        let key = Path::new(&certificate).with_file_name("server.key").display().to_string();
+        let tls = format!(
+            "--port 0 --tls-port {port} --tls-cert-file {certificate} --tls-key-file {key} --tls-ca-cert-file {certificate} --tls-auth-clients no \
+             --tls-cluster yes --tls-replication yes"
+        );
+        Server::begin("redis-server", port, true, &format!("{tls} {settings}"), &[])
+    }
+
     /// One of a program, with variables of its environment.
     pub(crate) fn of(program: &str, settings: &str, variables: &[(&str, &str)]) -> Server {
-        let port = unused_port().unwrap();
+        Server::begin(program, unused_port().unwrap(), false, settings, variables)
+    }
+
+    fn begin(
+        program: &str,
+        port: u16,
+        speaks_tls: bool,
+        settings: &str,
+        variables: &[(&str, &str)],
+    ) -> Server {
         let folder = tempfile::tempdir().unwrap();
         let settings: Vec<String> = settings.split_whitespace().map(str::to_owned).collect();
         let child = spawn(program, port, &folder, &settings, variables);
-        let server = Server { port, folder, program: program.to_owned(), settings, child };
+        let server = Server { port, speaks_tls, folder, program: program.to_owned(), settings, child };
         server.await_answer();
         server
     }
@@ -103,13 +143,15 @@ impl Server {
         let mut command = Command::new("redis-server");
         command.arg(&file).arg("--sentinel").stdin(Stdio::null()).stdout(Stdio::null());
         let (program, settings, child) = (String::new(), Vec::new(), command.spawn().unwrap());
-        let server = Server { port, folder, program, settings, child };
+        let server = Server { port, speaks_tls: false, folder, program, settings, child };
         server.await_answer();
         server
     }
 
     pub(crate) fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        // A certificate is for a name.
+        let place = if self.speaks_tls { "rediss://localhost" } else { "redis://127.0.0.1" };
+        format!("{place}:{}", self.port)
     }
 
     pub(crate) fn cli(&self, words: &[&str]) -> String {
@@ -134,8 +176,8 @@ impl Server {
     }
 
     fn await_answer(&self) {
-        let mut ping = Command::new("redis-cli");
-        ping.args(["-p", &self.port.to_string(), "PING"]);
+        let mut ping = client(&self.url());
+        ping.arg("PING");
         for _ in 0..600 {
             // One that wants a password is up, too.
             let answer = ping.output().unwrap();
