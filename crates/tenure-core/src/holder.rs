@@ -183,7 +183,8 @@ impl Holder {
         &self.env.rules
     }
 
-    /// Runs `f` for one part of a lease with everything that parts may use. The lease must be taken out of the table before.
+    /// Runs `f` for one part with everything that parts may use. A lease must be taken out of the table before: the context has the
+    /// table, so that a part can tell the other leases' tenures from its own.
     pub(crate) fn lend<R>(&mut self, now: Now, part: OpOwner, f: impl FnOnce(&mut Ctx<'_>) -> R) -> R {
         f(&mut self.split(now, part).0)
     }

@@ -1,23 +1,19 @@
 //! The simulator as a program of its own: `cargo run --release -p tenure-sim --example sim -- --scenario usual --hours 1000`.
 #![allow(clippy::disallowed_methods, reason = "it tells how fast it was")]
 
+use clap::Parser as _;
 use std::process::ExitCode;
-use tenure_sim::SimCommand;
+use tenure_core::InvalidInput;
+use tenure_sim::{SimArgs, SimReport};
 
 fn main() -> ExitCode {
-    let options = match tenure_sim::parse(std::env::args().skip(1)) {
-        Ok(SimCommand::Run(options)) => options,
-        Ok(SimCommand::Text(text)) => {
-            println!("{text}");
-            return ExitCode::SUCCESS;
-        }
-        Err(error) => {
-            eprintln!("{error}");
-            return ExitCode::from(2);
-        }
-    };
+    let typed = SimArgs::parse();
+    if typed.list {
+        print!("{}", SimArgs::names());
+        return ExitCode::SUCCESS;
+    }
     let began = std::time::Instant::now();
-    match tenure_sim::run(&options) {
+    match report(&typed) {
         Ok(report) => {
             let took = began.elapsed().as_secs_f64();
             println!("{report}");
@@ -32,4 +28,11 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+fn report(typed: &SimArgs) -> Result<SimReport, InvalidInput> {
+    if typed.json {
+        return Err(InvalidInput::new("this program prints no JSON; `tenure sim --json` does"));
+    }
+    tenure_sim::run(&typed.options()?)
 }

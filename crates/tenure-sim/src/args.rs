@@ -1,138 +1,134 @@
-//! The command line of the simulator's own example program, which takes the lines that run a history again, as `tenure sim` does.
+//! The command line of the simulator. `tenure sim` has it, and this package's own program: a line that runs a history again is the same for both.
 
 use crate::{FaultKind, FaultSet, Rule, SimOptions};
-use std::fmt::Write as _;
+use clap::Parser;
 use tenure_core::{Bug, Bugs, InvalidInput};
 
-/// What `tenure sim` was asked to do.
-#[derive(Debug, Clone)]
-pub enum SimCommand {
-    /// Run worlds.
-    Run(Box<SimOptions>),
-    /// Print this.
-    Text(String),
-}
-
-/// How the simulator is used.
-pub const USAGE: &str = "\
-usage: tenure sim [--scenario NAME] [--seed N] [--hours H] [--worlds N]
-                  [--without FAULT,…] [--nodes N] [--bug NAME] [--only PROMISE] [--jobs N] [--no-shrink]
-       tenure sim --list";
-
-/// Understands the arguments that follow `tenure sim`.
+/// Run tenure's machines in a simulated world where everything goes wrong that can, and check the promises.
 ///
-/// # Errors
-/// When one is unknown, lacks its value, or has one that makes no sense.
-pub fn parse<S: AsRef<str>>(args: impl IntoIterator<Item = S>) -> Result<SimCommand, InvalidInput> {
-    let mut options = SimOptions::default();
-    let mut hours_given = false;
-    let mut args = args.into_iter();
-    while let Some(arg) = args.next() {
-        let (name, inline) = match arg.as_ref().split_once('=') {
-            Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
-            None => (arg.as_ref().to_owned(), None),
-        };
-        match name.as_str() {
-            "--list" => return Ok(SimCommand::Text(list())),
-            "--help" | "-h" => return Ok(SimCommand::Text(USAGE.to_owned())),
-            "--no-shrink" => {
-                options.shrink = false;
-                continue;
-            }
-            _ => {}
+/// The same seed is the same history. When a promise is broken, the history is shortened, and its last events are
+/// printed with a line that runs it again.
+#[derive(Debug, Parser)]
+pub struct SimArgs {
+    /// The first world's seed; the next ones count up from it
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// How much time to simulate, at least
+    #[arg(long, default_value_t = 1000.0)]
+    pub hours: f64,
+    /// The most worlds; 0 for no limit
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub worlds: u64,
+    /// The kind of world; otherwise, by turns, all those of leases and elections. By turns, too: sections-all, semaphores-all,
+    /// fleet-all
+    #[arg(long, value_name = "NAME")]
+    pub scenario: Option<String>,
+    /// Kinds of faults that do not happen
+    #[arg(long, value_name = "FAULT", value_delimiter = ',')]
+    pub without: Vec<String>,
+    /// How many nodes take part; 0 for as many as the scenario has
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub nodes: usize,
+    /// The one promise that is checked; otherwise all of them. A line that runs a history again may have it
+    #[arg(long, value_name = "PROMISE")]
+    pub only: Option<String>,
+    /// Switch a bug on, to see it caught; only in a build with the feature `bugs`
+    #[arg(long, value_name = "BUG", value_delimiter = ',')]
+    pub bug: Vec<String>,
+    /// How many worlds run at a time; the report is the same with any number
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub jobs: usize,
+    /// Do not shorten the history of a broken promise
+    #[arg(long)]
+    pub no_shrink: bool,
+    /// List scenarios, faults, promises and bugs, and simulate nothing
+    #[arg(long)]
+    pub list: bool,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl SimArgs {
+    /// What is to be run.
+    ///
+    /// # Errors
+    /// When the hours are no number of hours, or there is no fault, promise or bug of a name that was typed. Of scenarios, [`run`](crate::run) says so.
+    pub fn options(&self) -> Result<SimOptions, InvalidInput> {
+        if !self.hours.is_finite() || self.hours < 0.0 {
+            return Err(InvalidInput::new(format!("--hours {} is no number of hours", self.hours)));
         }
-        let mut value = || {
-            let next = inline.clone().or_else(|| args.next().map(|value| value.as_ref().to_owned()));
-            next.ok_or_else(|| InvalidInput::new(format!("{name} needs a value\n{USAGE}")))
-        };
-        match name.as_str() {
-            "--scenario" => options.scenario = Some(value()?),
-            "--seed" => options.seed = number(&name, &value()?)?,
-            "--worlds" => options.worlds = number(&name, &value()?)?,
-            "--nodes" => options.nodes = number::<usize>(&name, &value()?)?,
-            "--jobs" => options.jobs = number::<usize>(&name, &value()?)?.max(1),
-            "--hours" => {
-                options.hours = number(&name, &value()?)?;
-                hours_given = true;
-            }
-            "--without" => options.without = faults(&value()?)?,
-            "--only" => options.only = Some(promise(&value()?)?),
-            "--bug" => options.bugs = with_bug(options.bugs, &value()?)?,
-            _ => return Err(InvalidInput::new(format!("{name:?} is not known\n{USAGE}"))),
+        let mut without = FaultSet::default();
+        for name in &self.without {
+            without = without.with(FaultKind::named(name).ok_or_else(|| unknown("fault", name))?);
         }
+        let mut bugs = Bugs::default();
+        for name in &self.bug {
+            bugs = with_bug(bugs, Bug::named(name).ok_or_else(|| unknown("bug", name))?)?;
+        }
+        let promise = |name: &String| Rule::named(name).ok_or_else(|| unknown("promise", name));
+        Ok(SimOptions {
+            seed: self.seed,
+            hours: self.hours,
+            worlds: self.worlds,
+            scenario: self.scenario.clone(),
+            bugs,
+            without,
+            nodes: self.nodes,
+            only: self.only.as_ref().map(promise).transpose()?,
+            shrink: !self.no_shrink,
+            jobs: self.jobs,
+        })
     }
-    if options.worlds > 0 && !hours_given {
-        options.hours = f64::MAX;
-    }
-    Ok(SimCommand::Run(Box::new(options)))
-}
 
-fn number<T: std::str::FromStr>(name: &str, text: &str) -> Result<T, InvalidInput> {
-    text.parse().map_err(|_| InvalidInput::new(format!("{name} needs a number, not {text:?}")))
-}
-
-fn faults(text: &str) -> Result<FaultSet, InvalidInput> {
-    text.split(',').try_fold(FaultSet::default(), |set, name| match FaultKind::named(name) {
-        Some(fault) => Ok(set.with(fault)),
-        None => {
-            Err(InvalidInput::new(format!("there is no fault {name:?}; `tenure sim --list` has them all")))
+    /// All scenarios, faults, promises and bugs, for people.
+    #[must_use]
+    pub fn names() -> String {
+        let mut text = String::from("scenarios:\n");
+        for (name, about) in crate::scenarios() {
+            text.push_str(&format!("  {name:20} {about}\n"));
         }
-    })
+        text.push_str("faults:\n");
+        for fault in FaultKind::ALL {
+            text.push_str(&format!("  {:20} {}\n", fault.name(), fault.about()));
+        }
+        text.push_str("promises:\n");
+        for rule in Rule::ALL {
+            text.push_str(&format!("  {:20} {}\n", rule.to_string(), rule.about()));
+        }
+        text.push_str("bugs:\n");
+        for bug in Bug::ALL {
+            text.push_str(&format!("  {bug:20} {}\n", bug.about()));
+        }
+        text
+    }
 }
 
-fn promise(name: &str) -> Result<Rule, InvalidInput> {
-    Rule::named(name).ok_or_else(|| {
-        InvalidInput::new(format!("there is no promise {name:?}; `tenure sim --list` has them all"))
-    })
-}
-
-fn with_bug(bugs: Bugs, name: &str) -> Result<Bugs, InvalidInput> {
-    let Some(bug) = Bug::named(name) else {
-        return Err(InvalidInput::new(format!("there is no bug {name:?}; `tenure sim --list` has them all")));
-    };
-    switch_on(bugs, bug)
+fn unknown(kind: &str, name: &str) -> InvalidInput {
+    InvalidInput::new(format!("there is no {kind} {name:?}; `tenure sim --list` names them"))
 }
 
 #[cfg(feature = "bugs")]
-fn switch_on(bugs: Bugs, bug: Bug) -> Result<Bugs, InvalidInput> {
+fn with_bug(bugs: Bugs, bug: Bug) -> Result<Bugs, InvalidInput> {
     Ok(bugs.with(bug))
 }
 
 #[cfg(not(feature = "bugs"))]
-fn switch_on(_bugs: Bugs, bug: Bug) -> Result<Bugs, InvalidInput> {
-    Err(InvalidInput::new(format!("{bug} is not in this build; bugs on purpose need the feature \"bugs\"")))
-}
-
-/// All scenarios, faults, promises and bugs.
-fn list() -> String {
-    let mut text = String::from("scenarios\n");
-    for (name, about) in crate::scenarios() {
-        let _infallible = writeln!(text, "  {name:<22} {about}");
-    }
-    text += "\nfaults\n";
-    for fault in FaultKind::ALL {
-        let _infallible = writeln!(text, "  {:<22} {}", fault.name(), fault.about());
-    }
-    text += "\npromises\n";
-    for rule in Rule::ALL {
-        let _infallible = writeln!(text, "  {:<22} {}", rule.to_string(), rule.about());
-    }
-    text += "\nbugs on purpose\n";
-    for bug in Bug::ALL {
-        let _infallible = writeln!(text, "  {bug:<22} {}", bug.about());
-    }
-    text
+fn with_bug(_bugs: Bugs, bug: Bug) -> Result<Bugs, InvalidInput> {
+    Err(InvalidInput::new(format!(
+        "this build has no bugs to switch on, {bug} included; build it with --features bugs"
+    )))
 }
 
 #[cfg(test)]
 mod tests {
+    //! Plan: each option of a line that runs a history again; what makes no sense; the list.
     use super::*;
 
     fn options(line: &str) -> Result<SimOptions, String> {
-        match parse(line.split_whitespace()).map_err(|error| error.to_string())? {
-            SimCommand::Run(options) => Ok(*options),
-            SimCommand::Text(text) => Err(text),
-        }
+        let words = ["sim"].into_iter().chain(line.split_whitespace());
+        let typed = SimArgs::try_parse_from(words).map_err(|error| error.to_string())?;
+        typed.options().map_err(|error| error.to_string())
     }
 
     #[test]
@@ -148,18 +144,19 @@ mod tests {
                 && !got.without.has(FaultKind::Crash)
         );
         assert_eq!(got.only, Some(Rule::S7));
-        assert!(!got.shrink && got.hours == f64::MAX);
+        assert!(!got.shrink && got.hours == 1000.0);
     }
 
     #[test]
     fn what_makes_no_sense_is_named() {
         for (line, says) in [
-            ("--seed", "--seed needs a value"),
-            ("--seed x", "needs a number, not \"x\""),
+            ("--seed", "a value is required for '--seed <SEED>'"),
+            ("--seed x", "invalid value 'x' for '--seed <SEED>'"),
+            ("--hours NaN", "--hours NaN is no number of hours"),
             ("--without rain", "no fault \"rain\""),
             ("--bug Moth", "no bug \"Moth\""),
             ("--only S77", "no promise \"S77\""),
-            ("--tea", "\"--tea\" is not known"),
+            ("--tea", "unexpected argument '--tea'"),
         ] {
             let error = options(line).unwrap_err();
             assert!(error.contains(says), "{line}: {error}");
@@ -168,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_list_names_everything() {
-        let list = options("--list").unwrap_err();
+        let list = SimArgs::names();
         for name in ["storm", "cut-answers", "S1", "NoDriftMargin"] {
             assert!(list.contains(name), "{name}");
         }

@@ -18,7 +18,7 @@ mod leases;
 mod sections;
 mod semaphores;
 
-pub use args::{SimCommand, USAGE, parse};
+pub use args::SimArgs;
 /// For this package's tests alone: in its unit tests, the library would be built once more for them.
 #[doc(hidden)]
 pub use fleet::aim::{PlannedChange, deaths_at_each_step};

@@ -6,9 +6,10 @@
 //! The table: `cargo test --profile simulator -p tenure-sim --features bugs --test bugs -- --nocapture --test-threads 1`.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
+use clap::Parser as _;
 use std::time::Duration;
 use tenure_core::{Bug, Bugs};
-use tenure_sim::{Rule, SimCommand, SimOptions, parse, run, scenario};
+use tenure_sim::{Rule, SimArgs, SimOptions, run, scenario};
 
 /// A world allocates all the time: with the system's allocator it takes an eighth more.
 #[global_allocator]
@@ -285,9 +286,9 @@ fn what_is_broken_is_shrunk_and_replayed_by_its_line_in_every_kind_of_world() {
         };
         let failure = run(&options).unwrap().failure.unwrap_or_else(|| panic!("{bug} survives {scenario}"));
         assert!(failure.events.1 < failure.events.0 / 2, "{scenario}: {:?}", failure.events);
-        let line = failure.replay.strip_prefix("tenure sim ").unwrap();
-        let Ok(SimCommand::Run(again)) = parse(line.split(' ')) else { panic!("{line}") };
-        let again = run(&SimOptions { shrink: false, ..*again }).unwrap().failure.unwrap();
+        let line = failure.replay.strip_prefix("tenure ").unwrap();
+        let again = SimArgs::try_parse_from(line.split(' ')).unwrap().options().unwrap();
+        let again = run(&SimOptions { shrink: false, ..again }).unwrap().failure.unwrap();
         assert_eq!(again.violation, failure.violation, "{line}");
         let told: Vec<_> = failure.timeline.iter().filter(|line| line.contains(" sends #")).collect();
         assert!(told.iter().all(|line| line.ends_with(')')), "the fate of each request is told: {told:?}");

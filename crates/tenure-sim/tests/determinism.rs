@@ -1,9 +1,10 @@
 //! Determinism. Plan: the same seed gives the same history, whole reports included; another seed gives another one; threads
 //! change nothing; the line that replays a world replays it.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+#![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
-use tenure_sim::{SimCommand, SimOptions, parse, run, scenario};
+use clap::Parser as _;
+use tenure_sim::{SimArgs, SimOptions, run, scenario};
 
 /// A world allocates all the time: with the system's allocator it takes an eighth more.
 #[global_allocator]
@@ -40,8 +41,8 @@ fn worlds_in_one_run_are_those_that_run_alone() {
     })
     .unwrap();
     let alone = |seed: u64| {
-        let line = format!("--scenario usual --seed {seed} --worlds 1");
-        let Ok(SimCommand::Run(options)) = parse(line.split(' ')) else { panic!("{line}") };
+        let line = format!("sim --scenario usual --seed {seed} --worlds 1");
+        let options = SimArgs::try_parse_from(line.split(' ')).unwrap().options().unwrap();
         run(&options).unwrap()
     };
     let (first, second) = (alone(5), alone(6));

@@ -3,6 +3,17 @@
 //! Two bytes say what it is (`T` and the layout's version), the rest is CBOR (RFC 8949): a map with small integer keys.
 //! Fields may be added within a version; a reader skips those that it doesn't know. A record of a newer version is
 //! refused as foreign, so that it isn't written over by a program that does not understand it.
+//!
+//! **What a new field needs.** Programs of several versions write one record: others than its holder leave letters and marks there. Each writes the
+//! record as a whole, without the fields that it doesn't know. These are not kept, as they may contradict what that writer has changed: the fences of
+//! letters would make a record damaged that has one letter more.
+//!
+//! - What may be lost with any write is a field more of this version. Marks and the fences of letters are such: without them a record is as sound.
+//! - What has to stay as long as a tenure is a name in the reserved field of the metadata. Whoever else writes keeps that as it stands.
+//! - What an older program must not miss needs a higher [`VERSION`]. So do a longer array, another meaning, and another kind of value.
+//!
+//! PostgreSQL, Redis and DynamoDB have a vacant record taken unread, by what stands beside its bytes. A vacant record of a higher version has to look
+//! held there, or older programs write over it.
 
 mod value;
 
@@ -17,7 +28,7 @@ use tenure_core::{
 };
 use tenure_core::{fleet, semaphore};
 
-/// The layout's version.
+/// The layout's version. What a higher one is for, and what goes with it, says the text of this module.
 pub const VERSION: u8 = 1;
 /// The most bytes that an encoded record may have.
 pub const MAX_BYTES: usize = 256 * 1024;

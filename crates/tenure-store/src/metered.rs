@@ -56,23 +56,22 @@ impl<S> MeteredStore<S> {
     /// The counts so far.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        Counts {
-            reads: self.meters.reads.load(Ordering::SeqCst),
-            writes: self.meters.writes.load(Ordering::SeqCst),
-            batches: self.meters.batches.load(Ordering::SeqCst),
-            lists: self.meters.lists.load(Ordering::SeqCst),
-            removes: self.meters.removes.load(Ordering::SeqCst),
-        }
+        self.told(|count| count.load(Ordering::SeqCst))
     }
 
     /// The counts so far, which begin anew at zero.
     pub fn take(&self) -> Counts {
+        self.told(|count| count.swap(0, Ordering::SeqCst))
+    }
+
+    fn told(&self, tell: impl Fn(&AtomicU64) -> u64) -> Counts {
+        let CallMeters { reads, writes, batches, lists, removes } = &*self.meters;
         Counts {
-            reads: self.meters.reads.swap(0, Ordering::SeqCst),
-            writes: self.meters.writes.swap(0, Ordering::SeqCst),
-            batches: self.meters.batches.swap(0, Ordering::SeqCst),
-            lists: self.meters.lists.swap(0, Ordering::SeqCst),
-            removes: self.meters.removes.swap(0, Ordering::SeqCst),
+            reads: tell(reads),
+            writes: tell(writes),
+            batches: tell(batches),
+            lists: tell(lists),
+            removes: tell(removes),
         }
     }
 }

@@ -12,6 +12,7 @@ mod password;
 mod prefix;
 mod shared_call;
 mod silence;
+mod split_mix;
 mod subscribers;
 #[cfg(feature = "tls")]
 mod tls;
@@ -29,6 +30,7 @@ pub use password::Password;
 pub use prefix::end_of_prefix;
 pub use shared_call::SharedCall;
 pub use silence::{Silence, Wait};
+pub use split_mix::SplitMix64;
 pub use subscribers::{Subscribers, Teller};
 #[cfg(feature = "tls")]
 pub use tls::tls_client;

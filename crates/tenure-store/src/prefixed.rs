@@ -1,6 +1,5 @@
 //! A store within a store: every key gets a prefix.
 
-use crate::capability::Capabilities;
 use crate::image::Image;
 use crate::store::{Changes, Store};
 use tenure_core::op::{Freshness, Hint, Listed, Outcome, Write};
@@ -45,9 +44,8 @@ impl<S: Store> PrefixedStore<S> {
 }
 
 impl<S: Store> Store for PrefixedStore<S> {
-    fn capabilities(&self) -> Capabilities {
-        self.store.capabilities()
-    }
+    crate::pass_on!(store: capabilities);
+
     fn id(&self) -> String {
         format!("{}#{}", self.store.id(), self.prefix)
     }

@@ -247,11 +247,13 @@ fn damaged(wanted: &str, found: &Value) -> StoreError {
     ))
 }
 
-/// Nothing has to be mended there, and nothing removed: what this version writes as a status, all later ones know.
+/// Nothing has to be mended there, and nothing removed: what this version writes as a status, all later ones know. Only a person can tell that no
+/// newer version has written this one.
 fn newer(status: &str) -> StoreError {
     let status: String = status.chars().take(60).collect();
     StoreError::newer(format!(
-        "a unit has the status {status:?}, which this program does not know; upgrade it"
+        "a unit has the status {status:?}, which this program does not know; upgrade it, or, if nothing newer has written that, remove the \
+         unit (`tenure fleet rm --unknown-status`)"
     ))
 }
 

@@ -1,12 +1,35 @@
 //! Getting a key: asking for it, waiting for it, taking it over from a dead holder.
 //!
-//! An acquisition has at most one operation under way. After each answer it *assesses* the key's record and
+//! An acquisition has at most one operation under way. After each answer it *assesses* the key's record (`assess`) and
 //! does the next thing: claim it, look at the session that it is attached to, fence that session, or wait.
+//!
+//! | state | what is under way | what follows |
+//! |---|---|---|
+//! | `Waiting` | nothing | at its time, or when the key has changed: `Looking`. After a change that is mostly an end: `Claiming` (`race`) |
+//! | `Looking` | a read of the key | the record is assessed |
+//! | `Claiming` | the write of a tenure of ours | won: the end. Refused: the record in the refusal is assessed |
+//! | `Asking` | a read of the session that the key's record is attached to | that session is judged |
+//! | `Fencing` | the write that raises a silent session's fence | done: `Claiming`. Refused: the session in the refusal is judged |
+//! | `Challenging` | the write of a question to a live session | done: `Marking`, which says so in the key's record. Else as after `Marking` |
+//! | `Marking` | the write of a mark in a record (`mark`) | `Looking` if it tells anything, else `Waiting`. Who only tries ends with `Held` |
+//! | any of these | a call that fails | `Waiting` (`pause`), or the end with `Failed`. A claim of unknown outcome is *unresolved* from then on |
+//!
+//! | assessed or judged | what follows |
+//! |---|---|
+//! | no record, a vacant one, or one of a dead holder | `Claiming`, or `Waiting` where others are to have the key first |
+//! | an unresolved claim of this acquisition | won: the end |
+//! | a claim that is attached to another process's session | `Asking` |
+//! | a silent session | `Fencing`. One that is gone or was fenced counts as a dead holder |
+//! | a live holder | `Waiting`, perhaps after `Challenging` or `Marking`. Whose patience is over ends with `Held` |
+//!
+//! In each of these states an acquisition may be *abandoned*: nobody wants it any more, and it sends no more claims. It goes on until it
+//! knows what became of those that it has sent, or can't know. It ends with what it won, which is given up at once, or with `Dropped`.
 
 mod assess;
 mod challenge;
 mod claim;
 mod follow;
+mod goal;
 mod mark;
 mod race;
 
@@ -17,42 +40,11 @@ use crate::values::error::StoreError;
 use crate::values::fence::{Fence, Nonce, Version};
 use crate::values::key::Key;
 use crate::values::metadata::Metadata;
-use crate::values::record::{Attachment, Occupant, Stored};
-use crate::values::time::{Now, Tick, Ttl, Wall};
+use crate::values::record::{Occupant, Stored};
+use crate::values::time::{Now, Tick, Wall};
 use follow::FollowState;
-use std::time::Duration;
-
-/// How long to wait for a key that someone holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum WaitPolicy {
-    /// Not at all: be told who holds it.
-    Try,
-    /// Until this tick of the holder's time line ([`crate::values::time::Now::held`]).
-    Until(Tick),
-    /// For ever.
-    Forever,
-    /// For ever, and be told who holds it whenever that changes.
-    Follow {
-        /// The longest time between two looks at it.
-        every: Duration,
-        /// How much longer to wait once it is free, so that those who come first can have it.
-        after: Duration,
-    },
-    /// For ever, only to be told who holds it whenever that changes: it is never claimed.
-    Watch {
-        /// The longest time between two looks at it.
-        every: Duration,
-    },
-}
-
-/// What becomes of the metadata that the key's record carries when it is claimed.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum MetadataPolicy {
-    /// The record is written anew with this metadata, whatever was there.
-    Replace(Metadata),
-    /// The record must exist and keeps its metadata. What was last seen of it saves a read, if it is still so.
-    Keep(Option<Box<Stored>>),
-}
+pub(crate) use goal::Goal;
+pub use goal::{MetadataPolicy, WaitPolicy};
 
 /// Why an acquisition is woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,18 +53,6 @@ pub(crate) enum Wakeup {
     Time,
     /// The key is said to have changed: to this version, if that is told.
     Changed(Option<Version>),
-}
-
-/// What is wanted.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Goal {
-    pub(crate) key: Key,
-    pub(crate) ttl: Ttl,
-    pub(crate) attachment: Option<Attachment>,
-    /// The least fence to claim it with, whatever its record shows.
-    pub(crate) least: Fence,
-    pub(crate) metadata_policy: MetadataPolicy,
-    pub(crate) wait_policy: WaitPolicy,
 }
 
 /// A tenure that an acquisition won.
@@ -153,6 +133,7 @@ pub(crate) struct Acquisition {
     failures: u32,
     occupant: Option<Occupant>,
     last_error: Option<StoreError>,
+    /// Nobody wants it any more.
     abandoned: bool,
     /// The key is said to have changed while an operation was under way, which may have seen it before that.
     hinted: Option<Option<Version>>,
@@ -227,17 +208,12 @@ impl Acquisition {
     /// When to come back if nothing happens.
     pub(crate) fn wake_at(&self) -> Option<Tick> {
         match self.state {
-            AcquisitionState::Waiting { .. } if self.behind && !self.abandoned => match self.goal.wait_policy
-            {
-                WaitPolicy::Until(end) => Some(end),
-                _ => None,
-            },
+            AcquisitionState::Waiting { .. } if self.is_behind() => self.goal.wait_policy.deadline(),
             // What may stand in the store has to be found out first, however long that takes.
             AcquisitionState::Waiting { until } if self.abandoned || self.may_be_orphaned() => Some(until),
-            AcquisitionState::Waiting { until } => Some(match self.goal.wait_policy {
-                WaitPolicy::Until(end) => until.min(end),
-                _ => until,
-            }),
+            AcquisitionState::Waiting { until } => {
+                Some(self.goal.wait_policy.deadline().map_or(until, |end| until.min(end)))
+            }
             _ => None,
         }
     }
@@ -288,7 +264,7 @@ impl Acquisition {
         if self.patience_is_over(ctx) && !self.may_be_orphaned() && !self.abandoned {
             return Some(self.give_up());
         }
-        if self.behind && !self.abandoned {
+        if self.is_behind() {
             return None;
         }
         match why {
@@ -305,19 +281,11 @@ impl Acquisition {
 
     /// Whether it goes on while somebody else has the key.
     fn is_patient(&self, now: Now) -> bool {
-        match self.goal.wait_policy {
-            WaitPolicy::Try => false,
-            WaitPolicy::Until(end) => now.held < end,
-            WaitPolicy::Forever | WaitPolicy::Follow { .. } | WaitPolicy::Watch { .. } => true,
-        }
+        now.held < self.goal.wait_policy.patience_ends()
     }
 
     fn patience_is_over(&self, ctx: &Ctx<'_>) -> bool {
-        let end = match self.goal.wait_policy {
-            WaitPolicy::Try => Tick(0),
-            WaitPolicy::Until(end) => end,
-            WaitPolicy::Forever | WaitPolicy::Follow { .. } | WaitPolicy::Watch { .. } => Tick::NEVER,
-        };
+        let end = self.goal.wait_policy.patience_ends();
         ctx.now.held >= if self.may_be_orphaned() { end.max(self.resolve_by) } else { end }
     }
 

@@ -7,7 +7,7 @@ mod changed;
 mod ending;
 
 use crate::holder::Holder;
-use crate::holder::acquisition::{Acquisition, Goal, WaitPolicy, Wakeup, Won};
+use crate::holder::acquisition::{Acquisition, Goal, Wakeup, Won};
 use crate::holder::ctx::{OpOwner, OwnTenures};
 use crate::holder::lease_id::LeaseId;
 use crate::holder::loss::Loss;
@@ -64,9 +64,8 @@ pub(crate) enum Then {
 pub(crate) enum LeaseState {
     /// Waits for the session.
     Queued(Box<Goal>),
+    /// Being got; or not wanted any more, until it is known that nothing of it stands in the store (`Acquisition::is_abandoned`).
     Acquiring(Box<Acquisition>),
-    /// An acquisition that nobody wants any more.
-    Abandoned(Box<Acquisition>),
     Attached(AttachedLease),
     Renewing(Box<Renewal>),
     Updating(Box<Updating>),
@@ -85,11 +84,8 @@ impl LeaseState {
 
     pub(crate) fn wake_at(&self) -> Option<Tick> {
         match self {
-            LeaseState::Queued(goal) => match goal.wait_policy {
-                WaitPolicy::Until(end) => Some(end),
-                _ => None,
-            },
-            LeaseState::Acquiring(acquisition) | LeaseState::Abandoned(acquisition) => acquisition.wake_at(),
+            LeaseState::Queued(goal) => goal.wait_policy.deadline(),
+            LeaseState::Acquiring(acquisition) => acquisition.wake_at(),
             LeaseState::Attached(attached) | LeaseState::Lapsing(attached) => attached.cap(),
             LeaseState::Renewing(renewal) => Some(renewal.wake_at()),
             LeaseState::Updating(updating) => {
@@ -108,7 +104,7 @@ impl LeaseState {
                 Some(attached) => attached.metadata(),
                 None => updating.update.token.metadata.clone(),
             },
-            LeaseState::Queued(_) | LeaseState::Acquiring(_) | LeaseState::Abandoned(_) => Metadata::new(),
+            LeaseState::Queued(_) | LeaseState::Acquiring(_) => Metadata::new(),
         }
     }
 
@@ -116,9 +112,7 @@ impl LeaseState {
     pub(crate) fn may_own(&self, id: Nonce) -> bool {
         match self {
             LeaseState::Queued(_) => false,
-            LeaseState::Acquiring(acquisition) | LeaseState::Abandoned(acquisition) => {
-                acquisition.may_win(id)
-            }
+            LeaseState::Acquiring(acquisition) => acquisition.may_win(id),
             LeaseState::Attached(attached) | LeaseState::Lapsing(attached) => attached.id() == id,
             LeaseState::Renewing(renewal) => renewal.id == id,
             LeaseState::Updating(updating) => updating.update.token.id == id || updating.update.may_begin(id),
@@ -138,9 +132,7 @@ impl LeaseState {
     pub(crate) fn is_attached(&self) -> bool {
         match self {
             LeaseState::Queued(_) | LeaseState::Renewing(_) => false,
-            LeaseState::Acquiring(acquisition) | LeaseState::Abandoned(acquisition) => {
-                acquisition.goal().attachment.is_some()
-            }
+            LeaseState::Acquiring(acquisition) => acquisition.goal().attachment.is_some(),
             LeaseState::Attached(_) | LeaseState::Lapsing(_) => true,
             LeaseState::Updating(updating) => {
                 updating.attached.is_some() || updating.update.attachment.is_some()
@@ -190,16 +182,15 @@ impl Holder {
         let part = OpOwner::Lease(id);
         let Some(lease) = self.leases.remove(&id) else { return self.forget_wake(id) };
         match lease {
-            LeaseState::Queued(goal) if goal.patience_is_over(now) => {
+            LeaseState::Queued(goal) if goal.wait_policy.deadline().is_some_and(|end| now.held >= end) => {
                 self.forget_wake(id);
                 let error = StoreError::unavailable("the session could not be begun in time");
                 self.tell(Notice::Failed(id, error));
             }
             // It was an acquisition when it was to be woken, and the session that it was attached to has just been lost.
             LeaseState::Queued(_) => self.put(id, lease),
-            LeaseState::Acquiring(mut acquisition) | LeaseState::Abandoned(mut acquisition) => {
-                let end = self.lend(now, part, |ctx| acquisition.wake(ctx, why));
-                self.after_acquisition(now, id, *acquisition, end);
+            LeaseState::Acquiring(acquisition) => {
+                self.step_acquisition(now, id, acquisition, |acquisition, ctx| acquisition.wake(ctx, why));
             }
             // These two are woken when their time is over, and only then.
             LeaseState::Attached(attached) => {
@@ -237,9 +228,10 @@ impl Holder {
     ) {
         let part = OpOwner::Lease(id);
         match self.leases.remove(&id) {
-            Some(LeaseState::Acquiring(mut acquisition) | LeaseState::Abandoned(mut acquisition)) => {
-                let end = self.lend(now, part, |ctx| acquisition.answer(ctx, op, result));
-                self.after_acquisition(now, id, *acquisition, end);
+            Some(LeaseState::Acquiring(acquisition)) => {
+                self.step_acquisition(now, id, acquisition, |acquisition, ctx| {
+                    acquisition.answer(ctx, op, result)
+                });
             }
             Some(LeaseState::Renewing(mut renewal)) => {
                 let mut out = Vec::new();
@@ -292,11 +284,5 @@ impl Updating {
     fn cap(&self) -> Option<Tick> {
         let believed = self.purpose == UpdatePurpose::Update && self.then.is_none();
         self.attached.as_ref().filter(|_| believed)?.cap()
-    }
-}
-
-impl Goal {
-    fn patience_is_over(&self, now: Now) -> bool {
-        matches!(self.wait_policy, WaitPolicy::Until(end) if now.held >= end)
     }
 }

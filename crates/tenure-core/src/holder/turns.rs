@@ -9,7 +9,7 @@
 use crate::bugs::Bug;
 use crate::holder::Holder;
 use crate::holder::acquisition::{Acquisition, AcquisitionEnd, Won};
-use crate::holder::ctx::{Ctx, OpOwner};
+use crate::holder::ctx::Ctx;
 use crate::holder::lease::{AttachedLease, LeaseState, UpdatePurpose};
 use crate::holder::lease_id::LeaseId;
 use crate::holder::update::{Fields, Successor, UpdateKind};
@@ -164,10 +164,7 @@ impl Holder {
         f: impl FnOnce(&mut Acquisition, &mut Ctx<'_>) -> Option<AcquisitionEnd>,
     ) {
         match self.leases.remove(&id) {
-            Some(LeaseState::Acquiring(mut acquisition)) => {
-                let end = self.lend(now, OpOwner::Lease(id), |ctx| f(&mut acquisition, ctx));
-                self.after_acquisition(now, id, *acquisition, end);
-            }
+            Some(LeaseState::Acquiring(acquisition)) => self.step_acquisition(now, id, acquisition, f),
             Some(lease) => self.put(id, lease),
             None => {}
         }
@@ -224,7 +221,7 @@ impl Holder {
             return self.give_up(now, id, AttachedLease::new(key, won), Fields::Keep, UpdatePurpose::Vacate);
         }
         if let Some(LeaseState::Acquiring(acquisition)) = self.leases.remove(&next) {
-            self.after_acquisition(now, next, *acquisition, Some(AcquisitionEnd::Won(won)));
+            self.after_acquisition(now, next, acquisition, Some(AcquisitionEnd::Won(won)));
         }
     }
 }

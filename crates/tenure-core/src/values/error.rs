@@ -62,6 +62,13 @@ pub struct StoreError {
     text: Arc<str>,
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
     is_newer: bool,
+    record: Option<Arc<RecordCause>>,
+}
+
+/// What is wrong with the record of a key, of which an error tells.
+struct RecordCause {
+    key: Box<str>,
+    text: Arc<str>,
 }
 
 impl StoreError {
@@ -73,7 +80,7 @@ impl StoreError {
             Cow::Borrowed(_) => text,
             Cow::Owned(escaped) => escaped.into(),
         };
-        StoreError { kind, text, source: None, is_newer: false }
+        StoreError { kind, text, source: None, is_newer: false, record: None }
     }
 
     /// The same with the error that it came from, for those who look at [`source`](std::error::Error::source). The text says it already.
@@ -116,9 +123,17 @@ impl StoreError {
     /// The same, of something that is named first.
     #[must_use]
     pub fn about(&self, what: impl fmt::Display) -> Self {
-        let text = format!("{what}: {}", self.text);
-        let (source, is_newer) = (self.source.clone(), self.is_newer);
-        StoreError { source, is_newer, ..StoreError::new(self.kind, text) }
+        let told = StoreError::new(self.kind, format!("{what}: {}", self.text));
+        StoreError { text: told.text, ..self.clone() }
+    }
+
+    /// The same, of what a store has for `key` and leaves as it is. `what` is the store's own word for that, as in "the row of".
+    #[must_use]
+    pub fn about_record(&self, what: &str, key: impl AsRef<str>) -> Self {
+        let key = key.as_ref();
+        let record = RecordCause { key: key.into(), text: Arc::clone(&self.text) };
+        let about = self.about(format_args!("{what} key {key} is left as it is"));
+        StoreError { record: Some(Arc::new(record)), ..about }
     }
 
     /// The same, where it asks the caller for something else.
@@ -131,6 +146,20 @@ impl StoreError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.kind
+    }
+
+    /// What it says, without its kind.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The same for whoever has named `key` already: without the words of [`Self::about_record`], where they are about that one. Only whoever has
+    /// read the record knows these apart: what is sent as text does not tell them.
+    #[must_use]
+    pub fn cause_of(&self, key: impl AsRef<str>) -> &str {
+        let record = self.record.as_ref().filter(|record| *record.key == *key.as_ref());
+        record.map_or(&*self.text, |record| &*record.text)
     }
 
     /// Whether a newer version has written the record. Only whoever has read the record knows: what is sent as text does not tell it.
@@ -261,6 +290,22 @@ mod tests {
         assert_eq!((newer.kind(), newer.is_newer()), (ErrorKind::Foreign, true));
         assert!(newer.because(std::io::Error::other("read")).is_newer());
         assert!(!StoreError::foreign("it is of a newer version; upgrade it").is_newer());
+    }
+
+    #[test]
+    fn whoever_has_named_the_key_is_told_the_cause_alone() {
+        let key = "k\u{1b}";
+        let plain = StoreError::newer("version 9");
+        let error = plain.about_record("the row of", key);
+        assert_eq!(error.text(), "the row of key k\\u{1b} is left as it is: version 9");
+        assert_eq!((error.is_newer(), error.cause_of(key)), (true, "version 9"));
+        // It is known whatever else is said of it, and of this key only.
+        let more = error.about("a page").because(std::io::Error::other("read")).of_kind(ErrorKind::Unknown);
+        assert_eq!((more.cause_of(key), more.cause_of("k")), ("version 9", more.text()));
+        assert_eq!((plain.cause_of(key), plain.text()), ("version 9", "version 9"));
+        // Nothing is cut from what only reads like it.
+        let alike = StoreError::foreign(error.text());
+        assert_eq!(alike.cause_of(key), error.text());
     }
 
     #[test]

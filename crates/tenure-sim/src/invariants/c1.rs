@@ -27,12 +27,12 @@ pub(crate) fn sent(node: &Node, keys: &[Key], write: &Write) -> Result<(), Strin
 
 /// How often sessions were asked about the claims that stand.
 #[derive(Debug, Default)]
-pub(crate) struct Questions {
+pub(crate) struct ClaimQuestions {
     /// For each key: since when its tenure stands, and how often its session was asked about it.
     asked: BTreeMap<usize, (True, u32)>,
 }
 
-impl Questions {
+impl ClaimQuestions {
     pub(crate) fn begins(&mut self, key: usize, t: True) {
         self.asked.insert(key, (t, 0));
     }
@@ -53,7 +53,7 @@ impl Questions {
 
 /// How often a process asked the store about one key within about a ttl.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct Spins {
+pub(crate) struct KeyRequests {
     began: True,
     asked: BTreeMap<Key, u32>,
     /// Of what the store refuses for good and no lease of the process is about: which process, since when, and how often.
@@ -64,7 +64,7 @@ pub(crate) struct Spins {
 /// often where the store is in trouble, and follows hints. What goes on as fast as the store answers would send thousands.
 const REQUESTS: u32 = 100;
 
-impl Spins {
+impl KeyRequests {
     pub(crate) fn again(&mut self, key: &Key, t: True, ttl: True, leases: u32) -> Result<(), String> {
         if t >= self.began + ttl {
             self.began = t;

@@ -5,7 +5,7 @@
 //! Source: the promises S1, S5, S6 and L4; less (leaders that stay leaders while the storage stalls). Asked of the machine itself, as
 //! users ask it, with the node's own clock.
 
-use crate::invariants::s10::Acts;
+use crate::invariants::s10::OthersActs;
 use crate::kernel::clock::True;
 use crate::leases::node::{LeaseStage, LeaseView, Node};
 use tenure_core::election::{Input, StepDownCause, Terms};
@@ -76,7 +76,7 @@ pub(crate) fn has_cause(
 }
 
 /// Asked at any instant. Of a leader whose record was changed by hand, S10 says how long it may lead on.
-pub(crate) fn one_leader(nodes: &[Node], acts: &Acts, key: usize, t: True) -> Result<(), String> {
+pub(crate) fn one_leader(nodes: &[Node], acts: &OthersActs, key: usize, t: True) -> Result<(), String> {
     let leads = |node: &&Node| {
         let seat = node.own.seats.get(key).filter(|_| node.machine.is_some());
         let term = seat.and_then(|seat| seat.election.leadership(node.clock.read(t)));

@@ -1,20 +1,23 @@
-//! What must hold: one file for each promise, its statement and source on top. docs/promises.md has all of them.
+//! What must hold: one file for each promise, its statement and source on top. docs/promises.md has all of them, by the files' names. What one
+//! promise says of something else, such as ranges, is in a file of its own, whose name begins with the promise's. `leads` has what five promises
+//! say of leaders.
 //!
 //! Safety is checked all the time. Liveness is checked after all faults were healed.
 
 pub(crate) mod answered;
-pub(crate) mod asked;
+pub(crate) mod answered_once;
+pub(crate) mod answered_sections;
 pub(crate) mod c1;
 pub(crate) mod l1;
+pub(crate) mod l1_ranges;
+pub(crate) mod l1_tries;
 pub(crate) mod l3;
 pub(crate) mod l4;
 pub(crate) mod l5;
 pub(crate) mod l6;
 pub(crate) mod leads;
 pub(crate) mod mail;
-pub(crate) mod once;
 pub(crate) mod p2;
-pub(crate) mod reach;
 pub(crate) mod s1;
 pub(crate) mod s10;
 pub(crate) mod s2;
@@ -25,7 +28,6 @@ pub(crate) mod s6;
 pub(crate) mod s7;
 pub(crate) mod s8;
 pub(crate) mod ticks;
-pub(crate) mod tried;
 pub(crate) mod turns;
 pub(crate) mod withdrawn;
 

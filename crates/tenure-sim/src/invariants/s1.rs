@@ -5,14 +5,20 @@
 //! prolonged, so it is enough to look at each such moment. Where all clocks of a machine stood still, what it sent before that
 //! is excused, and what it sends afterwards is not.
 
-use crate::invariants::s10::Acts;
+use crate::invariants::s10::OthersActs;
 use crate::kernel::clock::{SECOND, True};
 use crate::leases::node::{LeaseStage, Node, UserBelief};
 use std::fmt;
 use tenure_core::{Drift, Tick, Ttl};
 
 /// Called when a belief in `key` began or grew. Of tenures whose records were changed by hand, S10 says how long they may be believed in.
-pub(crate) fn one_holder(nodes: &[Node], acts: &Acts, key: usize, t: True, ttl: Ttl) -> Result<(), String> {
+pub(crate) fn one_holder(
+    nodes: &[Node],
+    acts: &OthersActs,
+    key: usize,
+    t: True,
+    ttl: Ttl,
+) -> Result<(), String> {
     let mut first: Option<Believer<'_>> = None;
     for node in nodes {
         for view in node.own.views.iter().filter(|view| view.key == key && node.believes(view, t)) {

@@ -12,7 +12,7 @@ use tenure_core::{Fence, Rules};
 
 /// What somebody did to a tenure.
 #[derive(Debug, Clone, Copy)]
-struct Act {
+struct OthersAct {
     key: usize,
     fence: Fence,
     at: True,
@@ -22,15 +22,15 @@ struct Act {
 
 /// What was done to leases' records.
 #[derive(Debug, Default)]
-pub(crate) struct Acts {
-    all: Vec<Act>,
+pub(crate) struct OthersActs {
+    all: Vec<OthersAct>,
 }
 
 /// So many are remembered.
 const KEPT: usize = 64;
 
-impl Acts {
-    fn push(&mut self, act: Act) {
+impl OthersActs {
+    fn push(&mut self, act: OthersAct) {
         if self.all.len() >= KEPT {
             self.all.remove(0);
         }
@@ -39,12 +39,12 @@ impl Acts {
 
     /// The holder of this tenure was told, by force.
     pub(crate) fn told(&mut self, key: usize, fence: Fence, at: True, due: True) {
-        self.push(Act { key, fence, at, due: Some(due) });
+        self.push(OthersAct { key, fence, at, due: Some(due) });
     }
 
     /// The record of this tenure was deleted, or is not what it should be, and nobody was told.
     pub(crate) fn behind(&mut self, key: usize, fence: Fence, at: True) {
-        self.push(Act { key, fence, at, due: None });
+        self.push(OthersAct { key, fence, at, due: None });
     }
 
     /// The record that had the letter in it was put back to what it was before: so nobody was told.

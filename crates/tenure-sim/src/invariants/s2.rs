@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use tenure_core::{Fence, Key, Record};
 
 #[derive(Debug)]
-struct Tale {
+struct FenceHistory {
     highest: Fence,
     order: u64,
     /// Tenures that were made lately: fence and order.
@@ -18,7 +18,7 @@ struct Tale {
 /// Which tenures there were.
 #[derive(Debug, Default)]
 pub(crate) struct TenureLog {
-    tales: BTreeMap<Key, Tale>,
+    histories: BTreeMap<Key, FenceHistory>,
     pub(crate) count: u64,
 }
 
@@ -60,18 +60,18 @@ impl TenureLog {
         }
         self.count += 1;
         let order = self.count;
-        let Some(tale) = self.tales.get_mut(key) else {
-            let tale = Tale { highest: after.fence, order, lately: vec![(after.fence, order)] };
-            self.tales.insert(key.clone(), tale);
+        let Some(history) = self.histories.get_mut(key) else {
+            let history = FenceHistory { highest: after.fence, order, lately: vec![(after.fence, order)] };
+            self.histories.insert(key.clone(), history);
             return Ok(true);
         };
-        let highest = tale.highest;
-        tale.highest = highest.max(after.fence);
-        tale.order = order;
-        if tale.lately.len() >= 32 {
-            tale.lately.remove(0);
+        let highest = history.highest;
+        history.highest = highest.max(after.fence);
+        history.order = order;
+        if history.lately.len() >= 32 {
+            history.lately.remove(0);
         }
-        tale.lately.push((after.fence, order));
+        history.lately.push((after.fence, order));
         if after.fence <= highest {
             return Err(format!(
                 "{} begins a tenure of {key} with fence {}, and there was one with {highest}",
@@ -83,20 +83,21 @@ impl TenureLog {
 
     /// The record was deleted by hand: nothing is promised about fences from before that.
     pub(crate) fn forget(&mut self, key: &Key) {
-        self.tales.remove(key);
+        self.histories.remove(key);
     }
 
     /// The record was put back by hand: later fences are higher than what it shows now.
     pub(crate) fn put_back(&mut self, key: &Key, fence: Fence) {
-        if let Some(tale) = self.tales.get_mut(key) {
-            tale.highest = fence;
+        if let Some(history) = self.histories.get_mut(key) {
+            history.highest = fence;
         }
     }
 
     /// The place of the tenure of `key` with this fence among all tenures.
     pub(crate) fn order(&self, key: &Key, fence: Fence) -> u64 {
-        let tale = self.tales.get(key);
-        let found = tale.and_then(|tale| tale.lately.iter().rev().find(|(known, _)| *known == fence));
+        let history = self.histories.get(key);
+        let found =
+            history.and_then(|history| history.lately.iter().rev().find(|(known, _)| *known == fence));
         found.map_or(0, |(_, order)| *order)
     }
 }

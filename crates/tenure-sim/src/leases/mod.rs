@@ -11,14 +11,14 @@ mod seat;
 mod tick_job;
 pub(crate) mod users;
 
-use crate::invariants::c1::{Questions, Spins};
+use crate::invariants::answered_once::AnswerLedger;
+use crate::invariants::c1::{ClaimQuestions, KeyRequests};
 use crate::invariants::l1::Takeovers;
-use crate::invariants::once::AnswerLedger;
+use crate::invariants::l1_tries::RefusedTries;
 use crate::invariants::s4::SentClaim;
 use crate::invariants::s6::LeaseLapse;
-use crate::invariants::s10::Acts;
+use crate::invariants::s10::OthersActs;
 use crate::invariants::ticks::Ticks;
-use crate::invariants::tried::RefusedTries;
 use crate::invariants::turns::Streaks;
 use crate::invariants::{self, Rule};
 use crate::kernel::clock::True;
@@ -52,7 +52,7 @@ pub(crate) struct LeasesScene {
     /// When something was last left to expire.
     pub(crate) lapsed: Option<True>,
     /// For each node, how often it asked the store about what lately.
-    pub(crate) spins: Vec<Spins>,
+    pub(crate) key_requests: Vec<KeyRequests>,
     /// For each node, what it has claimed and let lapse.
     pub(crate) claims: Vec<Vec<SentClaim>>,
     pub(crate) lapses: Vec<Vec<LeaseLapse>>,
@@ -65,8 +65,8 @@ pub(crate) struct LeasesScene {
     /// For each key, the tries that were refused by its dead holder's claim.
     pub(crate) tried: Vec<RefusedTries>,
     pub(crate) takeovers: Takeovers,
-    pub(crate) acts: Acts,
-    pub(crate) questions: Questions,
+    pub(crate) acts: OthersActs,
+    pub(crate) questions: ClaimQuestions,
     pub(crate) turns: Streaks,
     pub(crate) ticks: Ticks,
 }
@@ -150,7 +150,7 @@ impl Scene for LeasesScene {
             updates: vec![Vec::new(); keys],
             asked: vec![AnswerLedger::default(); nodes],
             lapsed: None,
-            spins: vec![Spins::default(); nodes],
+            key_requests: vec![KeyRequests::default(); nodes],
             claims: vec![Vec::new(); nodes],
             lapses: vec![Vec::new(); nodes],
             fresh: vec![0; keys],
@@ -158,8 +158,8 @@ impl Scene for LeasesScene {
             left_since: vec![None; keys],
             tried: vec![RefusedTries::default(); keys],
             takeovers: Takeovers::default(),
-            acts: Acts::default(),
-            questions: Questions::default(),
+            acts: OthersActs::default(),
+            questions: ClaimQuestions::default(),
             turns: Streaks::default(),
             ticks: Ticks::default(),
         }
@@ -235,7 +235,7 @@ impl Scene for LeasesScene {
 
     fn sent(world: &mut World, index: usize, now: Now, op: &Op) {
         world.check_sent(index, now, op);
-        world.check_spins(index, op);
+        world.check_key_requests(index, op);
     }
 
     fn delay(world: &mut World, envelope: &mut Envelope) -> True {

@@ -12,15 +12,15 @@ use tenure_core::{Ask, ErrorKind, Key, Letter, Now, StoreError, Value};
 
 impl World {
     /// Does a process ask about one key over and over?
-    pub(super) fn check_spins(&mut self, index: usize, op: &Op) {
+    pub(super) fn check_key_requests(&mut self, index: usize, op: &Op) {
         let Some(key) = key_of(op) else { return };
         let (t, ttl, leases) = (self.t, self.ttl_ns(), self.nodes[index].own.views.len() as u32);
-        let found = self.scene.spins[index].again(key, t, ttl, leases);
+        let found = self.scene.key_requests[index].again(key, t, ttl, leases);
         self.check(Rule::C1, found);
         let node = &self.nodes[index];
         let is_nobodys = node.own.views.iter().all(|view| self.scene.keys[view.key] != *key);
         let refused = self.store.is_forbidden(key).then_some((node.life, is_nobodys));
-        let found = refused.map_or(Ok(()), |who| self.scene.spins[index].refused(who, key, t, ttl));
+        let found = refused.map_or(Ok(()), |who| self.scene.key_requests[index].refused(who, key, t, ttl));
         self.check(Rule::C1, found);
     }
 
@@ -211,7 +211,7 @@ impl World {
         if self.store.is_forbidden(&letter.key)
             && let Some(node) = self.nodes.iter().position(|node| node.session == *to)
         {
-            self.scene.spins[node].told_of_refused(self.t);
+            self.scene.key_requests[node].told_of_refused(self.t);
         }
     }
 

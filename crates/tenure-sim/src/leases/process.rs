@@ -2,7 +2,7 @@
 
 use super::node::{LeaseActivity, UserTask};
 use super::{LeaseDue, LeasesScene, What, World};
-use crate::invariants::once::AnswerLedger;
+use crate::invariants::answered_once::AnswerLedger;
 use crate::invariants::{self, Rule};
 use crate::kernel::NewProcess;
 use tenure_core::{Holder, HolderId, Host, Identity, Key, Metadata, Rules, Tick};

@@ -5,8 +5,8 @@ mod hands;
 mod scenario;
 mod users;
 
-use crate::invariants::asked::OpenRequests;
-use crate::invariants::reach::Anchor;
+use crate::invariants::answered_sections::OpenRequests;
+use crate::invariants::l1_ranges::StandingRanges;
 use crate::invariants::s7::{BelievedRanges, Entries};
 use crate::invariants::{Rule, s5, s7};
 use crate::kernel::clock::{MILLI, SECOND, True};
@@ -37,7 +37,7 @@ type Node = kernel::Node<SectionsScene>;
 pub(crate) struct SectionsScene {
     key: Key,
     /// Since when, by true time, what stands in the section can be told to be old.
-    anchor: Anchor,
+    standing: StandingRanges,
     /// Until then nobody wants anything anew.
     rest_until: True,
     last_lease: u64,
@@ -122,7 +122,7 @@ impl Scene for SectionsScene {
     fn new(_: &SectionScenario, _nodes: usize) -> SectionsScene {
         SectionsScene {
             key: section::key("s").unwrap_or_else(|_| unreachable!("short and not empty")),
-            anchor: Anchor::default(),
+            standing: StandingRanges::default(),
             rest_until: 0,
             last_lease: 0,
             entries: Entries::default(),
@@ -225,7 +225,7 @@ impl Scene for SectionsScene {
             landed.before.as_ref().and_then(|record| SectionLedger::of(record).ok()).unwrap_or_default();
         let after = SectionLedger::of(&landed.after).unwrap_or_default();
         let who = world.nodes[envelope.node].name_of(envelope.life).clone();
-        world.scene.anchor.written(world.t, &after);
+        world.scene.standing.written(world.t, &after);
         let found = world.scene.entries.landed(&before, &after);
         world.check(Rule::S2, found);
         let SectionsScene { stopped, posted, .. } = &world.scene;
@@ -237,7 +237,7 @@ impl Scene for SectionsScene {
     fn strike(world: &mut World, fault: FaultKind, _index: usize) -> bool {
         match fault {
             FaultKind::StoreClock | FaultKind::SharedClock => {
-                world.scene.anchor.clock_was_set();
+                world.scene.standing.clock_was_set();
                 return false;
             }
             FaultKind::RecordDeleted => world.delete_record(),

@@ -319,7 +319,7 @@ impl World {
     /// L1: of what was asked for at `since`, this was not had.
     fn check_reach(&mut self, since: True, missing: &RangeSet) {
         if self.scenario.brief {
-            let found = self.scene.anchor.reach(&self.ledger(), since, missing);
+            let found = self.scene.standing.reach(&self.ledger(), since, missing);
             self.check(Rule::L1, found);
         }
     }

@@ -6,8 +6,8 @@ mod room;
 mod scenario;
 mod users;
 
+use crate::invariants::answered_once::AnswerLedger;
 use crate::invariants::l5::{self, Overdue};
-use crate::invariants::once;
 use crate::invariants::s8::{self, BelievedPermits, Grants};
 use crate::invariants::{Rule, l6};
 use crate::kernel::clock::True;
@@ -53,7 +53,7 @@ pub(crate) struct SemaphoresScene {
     /// Users who wait for an answer that must come soon.
     late: BTreeMap<LeaseId, True>,
     /// For each node, what its users asked for and have no answer to.
-    asked: Vec<once::AnswerLedger>,
+    asked: Vec<AnswerLedger>,
 }
 
 /// What is known of a process and its users.
@@ -143,7 +143,7 @@ impl Scene for SemaphoresScene {
             dead: Overdue::default(),
             strays: Overdue::default(),
             late: BTreeMap::new(),
-            asked: (0..nodes).map(|_| once::AnswerLedger::default()).collect(),
+            asked: (0..nodes).map(|_| AnswerLedger::default()).collect(),
         }
     }
 
@@ -187,7 +187,7 @@ impl Scene for SemaphoresScene {
             world.scene.late.remove(lease);
         }
         world.nodes[index].own = SemaphoreNodeState::default();
-        world.scene.asked[index] = once::AnswerLedger::default();
+        world.scene.asked[index] = AnswerLedger::default();
     }
 
     fn commanded(world: &mut World, index: usize, command: &Command) {

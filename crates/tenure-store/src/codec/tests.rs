@@ -1,5 +1,6 @@
 //! Plan: every record survives a round trip; golden bytes stay readable for ever; hostile bytes never panic, loop or
-//! allocate without bound; newer versions and foreign bytes are refused by name; what only a newer version asks is written as it was read.
+//! allocate without bound; newer versions and foreign bytes are refused by name; what only a newer version asks is written as it was read, and
+//! fields that only a newer version has are left out.
 
 use super::*;
 use proptest::prelude::*;
@@ -210,6 +211,33 @@ fn unknown_fields_of_the_same_version_are_skipped() {
     bytes[2] += 1; // one field more in the map …
     bytes.extend([0x18, 99, 0x82, 0x01, 0x61, b'x']); // … number 99: [1, "x"]
     assert_eq!(decode(&bytes).unwrap(), vacant);
+}
+
+/// Number 9 in the tenure, after those that are known.
+#[test]
+fn an_unknown_field_of_a_tenure_is_skipped_and_left_out_by_whoever_writes_the_record_again() {
+    let known = hex(&encode(&sample()).unwrap());
+    let newer = known.replacen("a7005000", "a8005000", 1).replacen("82616b01", "82616b0109a1016178", 1);
+    assert_eq!(newer.len(), known.len() + 10);
+    let record = decode(&unhex(&newer)).unwrap();
+    assert_eq!(record, sample());
+    assert_eq!(hex(&encode(&record).unwrap()), known);
+}
+
+/// Hence unknown fields are not kept: a program that does not know of letters' fences would leave them so beside a letter more.
+#[test]
+fn what_is_said_of_one_letter_beside_two_is_damage() {
+    let mut record = sample();
+    let mail = &mut record.tenure.as_mut().unwrap().mail;
+    mail[0] = mail[0].clone().of(Fence(41));
+    let one = hex(&encode(&record).unwrap());
+    let kept = one.replacen("068182616b01", "068282616b0182616b01", 1);
+    let error = decode(&unhex(&kept)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Foreign);
+    assert!(error.to_string().contains("fences of other letters"), "{error}");
+    let left_out = kept.replacen("a8005000", "a7005000", 1).replacen("82616b0108811829", "82616b01", 1);
+    let mail = decode(&unhex(&left_out)).unwrap().tenure.unwrap().mail;
+    assert_eq!(mail, vec![Letter::new(Key::new("k").unwrap(), Ask::Revoke); 2]);
 }
 
 #[test]

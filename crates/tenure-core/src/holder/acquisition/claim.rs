@@ -1,6 +1,6 @@
 //! The writes of an acquisition: the claim of the key, and before it, where need be, the end of a dead session.
 
-use super::{Acquisition, AcquisitionEnd, AcquisitionState, MetadataPolicy, WaitPolicy, Won};
+use super::{Acquisition, AcquisitionEnd, AcquisitionState, MetadataPolicy, Won};
 use crate::bugs::Bug;
 use crate::holder::ctx::{Attempt, Ctx};
 use crate::op::{Expect, Write};
@@ -40,11 +40,7 @@ impl Acquisition {
     /// sent: a store that answers looks and no claims would be asked for ever.
     fn claims_no_more(&self, ctx: &Ctx<'_>) -> bool {
         let Some(first) = self.unresolved.first() else { return false };
-        let end = match self.goal.wait_policy {
-            WaitPolicy::Try => Tick(0),
-            WaitPolicy::Until(end) => end,
-            WaitPolicy::Forever | WaitPolicy::Follow { .. } | WaitPolicy::Watch { .. } => return false,
-        };
+        let end = self.goal.wait_policy.patience_ends();
         // Of claims from long before the end nothing can land any more.
         let is_open = self.resolve_by > end;
         let is_late = ctx.now.held >= end.max(first.sent.after(self.goal.ttl.part(2)));

@@ -26,9 +26,9 @@ impl Acquisition {
         Acquisition { behind: true, ..Acquisition::resting(goal, Tick::NEVER) }
     }
 
-    /// Whether others of its process come before it.
+    /// Whether others of its process come before it. Nobody comes before what is not wanted any more: it has something to find out.
     pub(crate) fn is_behind(&self) -> bool {
-        self.behind
+        self.behind && !self.abandoned
     }
 
     /// It is the first one of its process from now on. The store was not asked for it: it looks, unless this process has the key.
@@ -64,7 +64,7 @@ impl Acquisition {
     /// The metadata that it wants, if it can take the key over from another lease of this process: it is attached to the same
     /// session, and nothing of its own is under way.
     pub(crate) fn takes_from_here(&mut self, now: Now, attachment: &Attachment) -> Option<Metadata> {
-        let is_over = matches!(self.goal.wait_policy, WaitPolicy::Until(end) if now.held >= end);
+        let is_over = self.goal.wait_policy.deadline().is_some_and(|end| now.held >= end);
         let may = self.rests() && !is_over && self.goal.attachment.as_ref() == Some(attachment);
         match &self.goal.metadata_policy {
             MetadataPolicy::Replace(metadata) if may => {
@@ -81,9 +81,10 @@ impl Acquisition {
         self.wake(ctx, Wakeup::Changed(None))
     }
 
-    /// Whether it may be given what was written for it at `sent`: it has not begun anything else, nor was the key withdrawn since.
+    /// Whether it may be given what was written for it at `sent`: it is wanted still and has not begun anything else, nor was the key
+    /// withdrawn since.
     pub(crate) fn may_be_given(&self, sent: Tick) -> bool {
-        self.rests() && self.withdrawn.is_none_or(|(at, _)| at < sent)
+        !self.abandoned && self.rests() && self.withdrawn.is_none_or(|(at, _)| at < sent)
     }
 
     /// Whether nothing of its own is under way, or may have landed, that could get it the key.

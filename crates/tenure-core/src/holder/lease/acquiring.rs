@@ -4,7 +4,7 @@ use super::LeaseState;
 use crate::holder::Holder;
 use crate::holder::acquisition::{Acquisition, AcquisitionEnd, Goal};
 use crate::holder::command::{KeepAlive, Want};
-use crate::holder::ctx::OpOwner;
+use crate::holder::ctx::{Ctx, OpOwner};
 use crate::holder::lease_id::LeaseId;
 use crate::holder::notice::Notice;
 use crate::holder::renewal::Renewal;
@@ -50,9 +50,21 @@ impl Holder {
     /// A wish that others of this process have, too, waits for its turn.
     pub(crate) fn begin_acquisition(&mut self, now: Now, id: LeaseId, goal: Goal) {
         if goal.takes_turns() && self.turns.join(&goal.key, id) {
-            return self.after_acquisition(now, id, Acquisition::behind(goal), None);
+            return self.after_acquisition(now, id, Box::new(Acquisition::behind(goal)), None);
         }
         let (acquisition, end) = self.lend(now, OpOwner::Lease(id), |ctx| Acquisition::start(goal, ctx));
+        self.after_acquisition(now, id, Box::new(acquisition), end);
+    }
+
+    /// One step of an acquisition that was taken out of the table: it is put back, or what it ended with in its place.
+    pub(crate) fn step_acquisition(
+        &mut self,
+        now: Now,
+        id: LeaseId,
+        mut acquisition: Box<Acquisition>,
+        step: impl FnOnce(&mut Acquisition, &mut Ctx<'_>) -> Option<AcquisitionEnd>,
+    ) {
+        let end = self.lend(now, OpOwner::Lease(id), |ctx| step(&mut acquisition, ctx));
         self.after_acquisition(now, id, acquisition, end);
     }
 
@@ -61,7 +73,7 @@ impl Holder {
         &mut self,
         now: Now,
         id: LeaseId,
-        mut acquisition: Acquisition,
+        mut acquisition: Box<Acquisition>,
         end: Option<AcquisitionEnd>,
     ) {
         let (part, is_abandoned) = (OpOwner::Lease(id), acquisition.is_abandoned());
@@ -75,12 +87,10 @@ impl Holder {
             if acquisition.waits() {
                 self.waiting.insert(id);
             }
+            self.leases.insert(id, LeaseState::Acquiring(acquisition));
             if is_abandoned {
                 self.waiting.remove(&id);
-                self.leases.insert(id, LeaseState::Abandoned(Box::new(acquisition)));
                 self.leave_line(now, &key, id, None);
-            } else {
-                self.leases.insert(id, LeaseState::Acquiring(Box::new(acquisition)));
             }
             return;
         };

@@ -20,9 +20,8 @@ impl Holder {
                 self.forget_wake(id);
                 self.tell(Notice::Released(id, false));
             }
-            LeaseState::Acquiring(mut acquisition) | LeaseState::Abandoned(mut acquisition) => {
-                let end = acquisition.abandon();
-                self.after_acquisition(now, id, *acquisition, end);
+            LeaseState::Acquiring(acquisition) => {
+                self.step_acquisition(now, id, acquisition, |acquisition, _| acquisition.abandon());
             }
             LeaseState::Attached(attached) => self.give_up(now, id, attached, fields, UpdatePurpose::Release),
             LeaseState::Renewing(renewal) => {
@@ -128,9 +127,8 @@ impl Holder {
                 }
             }
             // A claim that may have landed, or a change that gives the key up anyway: neither can be let go of.
-            Some(LeaseState::Acquiring(mut acquisition)) => {
-                let end = acquisition.abandon();
-                return self.after_acquisition(now, id, *acquisition, end);
+            Some(LeaseState::Acquiring(acquisition)) => {
+                return self.step_acquisition(now, id, acquisition, |acquisition, _| acquisition.abandon());
             }
             Some(LeaseState::Updating(updating)) if updating.update.attachment.is_some() => {
                 // Only a release tells of its end.
@@ -140,7 +138,6 @@ impl Holder {
                     return;
                 }
             }
-            Some(lease @ LeaseState::Abandoned(_)) => return self.put(id, lease),
             Some(LeaseState::Lapsing(mut attached)) => {
                 // A full ttl from now is later than what was set before.
                 attached.set_cap(now.held.after(self.env.identity.ttl.duration()));
@@ -191,15 +188,15 @@ impl Holder {
     /// The session is lost, and `lease`, taken out already, was attached to it.
     pub(crate) fn end_with_session(&mut self, now: Now, id: LeaseId, lease: LeaseState, loss: &Loss) {
         match lease {
+            LeaseState::Acquiring(acquisition) if acquisition.is_abandoned() => {
+                self.forget_acquisition(id, acquisition.key());
+                self.tell(Notice::Released(id, false));
+            }
             LeaseState::Acquiring(_) if self.env.rules.bugs.has(Bug::QueueForgotten) => {}
             LeaseState::Acquiring(acquisition) => {
                 // What it claimed so far is dead with the old session, whether it landed or not.
                 self.forget_acquisition(id, acquisition.key());
                 self.queue(now, id, acquisition.goal().clone());
-            }
-            LeaseState::Abandoned(acquisition) => {
-                self.forget_acquisition(id, acquisition.key());
-                self.tell(Notice::Released(id, false));
             }
             LeaseState::Attached(_) if self.env.rules.bugs.has(Bug::AttachedOutlivesSession) => {}
             LeaseState::Attached(_) => self.tell(Notice::Lost(id, loss.clone())),

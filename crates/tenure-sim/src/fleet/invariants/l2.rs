@@ -4,7 +4,7 @@
 //! Source: the promise L2. The world says by when all must be settled (`World::disturb`); from then on the plan, made
 //! from who really works on what, must leave everything where it is.
 
-use super::fair;
+use super::l2_plan;
 use crate::fleet::Node;
 use crate::fleet::World;
 use crate::fleet::process::LABEL;
@@ -85,7 +85,7 @@ pub(crate) fn due<'a>(world: &'a World, live: &[usize]) -> (Vec<DueUnit<'a>>, Re
         .collect();
     let balance = if world.scenario.weighs { Balance::Weight } else { Balance::Count };
     let targets = plan(&loads, &rooms, balance);
-    let is_fair = fair::is_fair(&loads, &rooms, balance, &targets);
+    let is_fair = l2_plan::is_fair(&loads, &rooms, balance, &targets);
     let place = |at: usize| live[at];
     let due = open
         .into_iter()

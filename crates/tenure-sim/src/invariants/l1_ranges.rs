@@ -17,7 +17,7 @@ const ROUNDING: True = 61 * SECOND;
 
 /// Since when leases stand, and can be told to, by true time.
 #[derive(Debug, Default)]
-pub(crate) struct Anchor {
+pub(crate) struct StandingRanges {
     landed: BTreeMap<Nonce, True>,
     /// The store's clock was set, and nobody has looked since then.
     unknown: bool,
@@ -25,7 +25,7 @@ pub(crate) struct Anchor {
     known: Option<True>,
 }
 
-impl Anchor {
+impl StandingRanges {
     pub(crate) fn clock_was_set(&mut self) {
         self.unknown = true;
     }

@@ -1,4 +1,4 @@
-//! The plan itself, judged by what it promises and not by how it is made: nothing goes where it may not, what can be covered
+//! L2 of the plan itself, judged by what it promises and not by how it is made: nothing goes where it may not, what can be covered
 //! is, no single move would even it out more, and no more is moved than that takes.
 //!
 //! Source: the promise L2: balanced by weight and capacity, with as few moves as that takes.
