@@ -20,8 +20,9 @@ mod work;
 use crate::exit;
 use crate::stores;
 use clap::{Parser, Subcommand};
+use tenure_sim::SimArgs;
 
-pub(crate) use checks::{BenchArgs, ConfigArgs, DoctorArgs, SimArgs};
+pub(crate) use checks::{BenchArgs, ConfigArgs, DoctorArgs};
 pub(crate) use elect::{ElectArgs, LeaderArgs};
 pub(crate) use examples::command;
 pub(crate) use pages::{CompletionsArgs, ManArgs};

@@ -15,6 +15,7 @@ pub(crate) use work::{Counted, Form, Halt, UnitSource, Work};
 use crate::args;
 use crate::exit::{self, Failure};
 use crate::text::{brief, escaped};
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
@@ -99,6 +100,10 @@ impl args::RunArgs {
             self.keys.iter().map(|typed| key(typed)).collect::<Result<Vec<Key>, Failure>>()?.into_iter();
         let Some(first) = keys.next() else { return Err(Failure::usage("no KEY is named")) };
         let more: Vec<Key> = keys.collect();
+        let mut named = BTreeSet::from([&first]);
+        if let Some(twice) = more.iter().find(|key| !named.insert(*key)) {
+            return Err(Failure::usage(format!("{twice} is named twice; name each key once")));
+        }
         if !more.is_empty() && hold != HoldKind::Lease {
             return Err(Failure::usage(
                 "several KEYs are held by their plain leases: leave --permits, --shared, --exclusive and --fair out, also of the \
@@ -112,6 +117,13 @@ impl args::RunArgs {
             return Err(Failure::usage(format!(
                 "{}{name} is the record of the semaphore {name}, and no name of one: write {name}",
                 permits::PREFIX
+            )));
+        }
+        if let HoldKind::Permits { take, of } = hold
+            && take > of
+        {
+            return Err(Failure::usage(format!(
+                "--take {take}: {first} can't give so many permits, as it has {of}; take 1 to {of}"
             )));
         }
         // What is to be held for some time is not over before, whatever becomes of its holder.

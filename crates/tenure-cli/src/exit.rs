@@ -51,9 +51,9 @@ Exit codes:
    73  work without --name: all units were done by an earlier run; nothing
        was run (see --fresh)
    75  held by another (run --try, or --wait is over; wait: held still;
-       range: all of it; work --fresh, work rm: others are at work; revoke,
-       release: no longer by whom it was shown to be; rm: the record has
-       changed)
+       range: all of it; work --fresh, work rm, fleet rm: others are at work;
+       revoke, release: no longer by whom it was shown to be; rm: the record
+       has changed)
    76  the lease was lost or withdrawn, or its time was over, while CMD ran;
        CMD was stopped, or had ended before that was found (also: CMD can't
        be killed, so its lease is left to expire)

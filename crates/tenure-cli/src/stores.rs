@@ -2,6 +2,7 @@
 
 pub(crate) mod away;
 pub(crate) mod file;
+mod least_ttl;
 #[cfg(feature = "less")]
 pub(crate) mod less;
 mod missing;

@@ -1,7 +1,7 @@
 //! A store that is away when a verb begins.
 //!
 //! Plan: without `--await-store` it is told at once, with it when that time is over, by each verb that stays. One that comes back meanwhile is used, and what is wrong there is
-//! told at once. A signal ends the wait.
+//! told at once. A signal ends the wait. A ttl that the store could not keep is refused without it.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 #![allow(clippy::disallowed_methods, reason = "real processes wait in real time")]
 
@@ -97,6 +97,22 @@ fn each_verb_that_stays_waits_for_so_long_and_no_longer() {
         );
         let (_, ran) = run(verb, false);
         assert!(!ran.err.contains("waiting for it"), "{verb:?}: {}", ran.err);
+    }
+}
+
+#[test]
+fn a_ttl_that_the_store_could_not_keep_is_refused_without_it() {
+    let redis = redis(closed_port());
+    for verb in [
+        &["run", "--await-store", "10m", "k", "--ttl", "50ms", "--", "true"][..],
+        &["elect", "k", "--ttl", "50ms", "--", "true"],
+        &["work", "a", "--ttl", "50ms", "--", "true"],
+        &["work", "--forever", "--name", "f", "--ttl", "50ms", "--units", "u", "--", "true"],
+        &["range", "s", "0_80", "--for", "50ms", "--", "true"],
+    ] {
+        let ran = redis.run(verb);
+        let is_told = ran.err.ends_with(" of 50ms is below this store's minimum of 100ms\n");
+        assert!(ran.code == 64 && is_told, "{verb:?}: {ran:?}");
     }
 }
 

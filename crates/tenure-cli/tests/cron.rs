@@ -1,8 +1,8 @@
 //! `tenure cron`, by the real binary on real files, with ticks of a second.
 //!
-//! Plan: of three processes one runs each tick, and what it was run with is true; what ran is in the record, and its status; a tick whose
-//! host is killed is over, or run again elsewhere; one that is left out tells who runs; a missed tick is left out, or run; ends by a signal, with the command; what can't be is
-//! refused with the remedy; a command that is missing for one tick.
+//! Plan: of three processes one runs each tick, and what it was run with is true; what ran is in the record, and its status; each run is shown in a
+//! line; a tick whose host is killed is over, or run again elsewhere; one that is left out tells who runs; a missed tick is left out, or run; ends by a
+//! signal, with the command; what can't be is refused with the remedy; a command that is missing for one tick.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, Process, is_alive, now_ms, wait_until};
@@ -49,6 +49,16 @@ fn of_three_processes_one_runs_each_tick() {
     let shown = bench.run(&["show", "once/job"]).out;
     let by = shown.lines().find(|line| line.starts_with("by ")).unwrap_or_else(|| panic!("{shown}"));
     assert!(by.contains(" on ") && by.ends_with(", for sh"), "{shown}");
+    // A line for each run, the last one first.
+    let runs: Vec<&str> = shown.lines().filter_map(|line| line.strip_prefix("tick     ")).collect();
+    let begins = |run: &serde_json::Value| {
+        format!("{}  {}", run["tick"].as_str().unwrap(), run["state"].as_str().unwrap())
+    };
+    let earlier = last["earlier"].as_array().unwrap();
+    assert_eq!((runs.len(), shown.contains("once =")), (1 + earlier.len(), false), "{shown}");
+    let mut each = [last].into_iter().chain(earlier).zip(&runs);
+    assert!(each.all(|(run, line)| line.starts_with(&begins(run))), "{shown}");
+    assert!(runs[0].ends_with(&format!(", by {}", last["by"].as_str().unwrap())), "{shown}");
 }
 
 #[test]

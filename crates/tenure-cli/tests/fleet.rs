@@ -378,6 +378,7 @@ fn bad_input_is_named_before_anything_is_touched() {
     assert!(!bench.store().exists());
     let ran = bench.run(&["work", "--forever", "--name", "f", "--ttl", "50ms", "u", "--", "true"]);
     assert_eq!((ran.code, ran.err.contains("below this store's minimum")), (64, true), "{ran:?}");
+    assert!(!bench.store().exists(), "the scheme of its URL tells the minimum");
     bench.write(
         "text",
         "this is no database, whatever it may be called, and is long enough to be taken for one",

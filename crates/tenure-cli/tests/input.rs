@@ -113,6 +113,16 @@ fn ttls() {
     assert!(!bench.store().exists());
     refused(&bench, &["run", "k", "--ttl", "50ms", "--", "true"], 64, "below this store's minimum");
     refused(&bench, &["work", "u", "--ttl", "50ms", "--", "true"], 64, "below this store's minimum");
+    let short = "tenure: a ttl of 50ms is below this store's minimum of 100ms\n";
+    refused(&bench, &["elect", "k", "--ttl", "50ms", "--", "true"], 64, short);
+    refused(&bench, &["cron", "--ttl", "50ms", "* * * * *", "k", "--", "true"], 64, short);
+    refused(&bench, &["hold", "k", "--ttl", "50ms"], 64, short);
+    let range = ["range", "s", "0_80", "--for", "50ms", "--", "true"];
+    refused(&bench, &range, 64, "tenure: a duration of 50ms is below this store's minimum of 100ms\n");
+    #[cfg(feature = "serve")]
+    refused(&bench, &["serve", "--listen", "unix:door", "--ttl", "50ms"], 64, short);
+    // The scheme of its URL tells the minimum: nothing is made for that.
+    assert!(!bench.store().exists() && !bench.path("door.lock").exists());
     assert_eq!(bench.run(&["run", "k", "--ttl", "1d", "--", "true"]).code, 0);
 }
 

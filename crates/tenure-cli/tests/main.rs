@@ -35,6 +35,7 @@ mod etcd;
 mod every_page;
 mod examples;
 mod fleet;
+mod fleet_forget;
 mod fleet_ops;
 mod fleet_says;
 mod given_back;

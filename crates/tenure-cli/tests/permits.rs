@@ -187,4 +187,5 @@ fn what_makes_no_sense_is_refused() {
         let ran = bench.run(&[&["run"], arguments, &["--", "true"]].concat());
         assert!(ran.code == 64 && ran.err.contains(says), "{arguments:?}: {ran:?}");
     }
+    assert!(!bench.store().exists(), "what is wrong by itself is told before a store is made");
 }

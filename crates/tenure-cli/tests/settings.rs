@@ -150,6 +150,10 @@ fn a_file_s_mistakes_are_named_before_anything_is_done() {
             "{refused:?}"
         );
     }
+    let unread = ran(bench.tenure(&["ls"]).env("TENURE_CONFIG", "/"));
+    let remedy = "or name another file by TENURE_CONFIG";
+    assert!(unread.code == 64 && unread.err.starts_with("tenure: /: can't be read: "), "{unread:?}");
+    assert!(unread.err.contains(remedy), "{unread:?}");
     let empty = ran(bench.tenure(&["ls"]).env("TENURE_STORE", ""));
     assert!(empty.code == 64 && empty.err.contains("the variable TENURE_STORE is empty"), "{empty:?}");
 }

@@ -160,7 +160,7 @@ fn a_unit_that_kills_its_workers_fails_in_the_end_and_takes_no_other_with_it() {
         assert!(died <= 3, "it goes on killing workers");
     };
     assert_eq!((ran.code, died), (1, 3), "{ran:?}");
-    assert!(ran.err.contains("work/j/bad: failed: 3 workers died while they had it"), "{ran:?}");
+    assert!(ran.err.contains("tenure: bad: failed: 3 workers died while they had it"), "{ran:?}");
     let record = |unit: &str| bench.show(&format!("work/j/{unit}"))["metadata"].clone();
     assert_eq!(record("bad")["status"], "failed");
     assert!(record("bad")["reason"].as_str().unwrap().contains("3 workers died"));

@@ -360,6 +360,6 @@ fn a_unit_whose_lease_is_lost_is_told_with_the_reason() {
     ]);
     assert_eq!(ran.code, 0, "{ran:?}");
     let says =
-        "work/j/u: the lease is lost: it was released, and the command was stopped; the unit is run again";
+        "tenure: u: the lease is lost: it was released, and the command was stopped; the unit is run again";
     assert!(ran.err.contains(says) && !ran.err.contains("--ttl"), "{ran:?}");
 }

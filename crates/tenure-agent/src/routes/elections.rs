@@ -73,7 +73,8 @@ pub(crate) async fn campaign(
     params(("key" = String, Path, description = "Percent-encoded, slashes too")),
     responses((status = 200, description = "Another can lead", body = ReleaseReply), (status = 410, description = "It is over", body = Problem),
         (status = 404, description = "The agent knows nothing of it", body = Problem),
-        (status = 400, description = "It is no leadership of this key", body = Problem))
+        (status = 400, description = "It is no leadership of this key", body = Problem),
+        (status = 503, description = "The agent is being stopped, or its store does not answer: nobody knows whether this end is written. If it is not, others can have the key once it has expired", body = Problem))
 )]
 pub(crate) async fn resign(
     State(shared): State<Arc<AgentState>>,

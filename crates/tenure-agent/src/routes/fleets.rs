@@ -255,7 +255,8 @@ pub(crate) struct DoneRequest {
 #[utoipa::path(
     post, path = "/v1/units/{id}/done", tag = "fleets", operation_id = "unit_done", request_body = DoneRequest, params(("id" = String, Path)),
     responses((status = 200, description = "False: it was lost before", body = ReleaseReply), (status = 410, description = "It is over", body = Problem),
-        (status = 404, description = "The agent knows nothing of it", body = Problem), (status = 400, description = "It is no unit", body = Problem))
+        (status = 404, description = "The agent knows nothing of it", body = Problem), (status = 400, description = "It is no unit", body = Problem),
+        (status = 503, description = "The agent is being stopped, or its store does not answer: nobody knows whether this end is written. If it is not, others can have the key once it has expired", body = Problem))
 )]
 pub(crate) async fn done(
     State(shared): State<Arc<AgentState>>,
@@ -281,7 +282,8 @@ pub(crate) struct FailureReport {
 #[utoipa::path(
     post, path = "/v1/units/{id}/failed", tag = "fleets", operation_id = "unit_failed", request_body = FailureReport, params(("id" = String, Path)),
     responses((status = 200, description = "False: it was lost before", body = ReleaseReply), (status = 410, description = "It is over", body = Problem),
-        (status = 404, description = "The agent knows nothing of it", body = Problem), (status = 400, description = "It is no unit", body = Problem))
+        (status = 404, description = "The agent knows nothing of it", body = Problem), (status = 400, description = "It is no unit", body = Problem),
+        (status = 503, description = "The agent is being stopped, or its store does not answer: nobody knows whether this end is written. If it is not, others can have the key once it has expired", body = Problem))
 )]
 pub(crate) async fn failed(
     State(shared): State<Arc<AgentState>>,

@@ -87,7 +87,8 @@ pub(crate) async fn beats(
 #[utoipa::path(
     delete, path = "/v1/leases/{id}", tag = "leases", params(("id" = String, Path)),
     responses((status = 200, description = "The next holder can have it", body = ReleaseReply), (status = 410, description = "It is over", body = Problem),
-        (status = 404, description = "The agent knows nothing of it", body = Problem))
+        (status = 404, description = "The agent knows nothing of it", body = Problem),
+        (status = 503, description = "The agent is being stopped, or its store does not answer: nobody knows whether this end is written. If it is not, others can have the key once it has expired", body = Problem))
 )]
 pub(crate) async fn release(
     State(shared): State<Arc<AgentState>>,

@@ -105,7 +105,8 @@ pub(crate) struct TickEnd {
 #[utoipa::path(
     post, path = "/v1/once/{id}/end", tag = "once", operation_id = "end_tick", request_body = TickEnd, params(("id" = String, Path)),
     responses((status = 200, description = "False: it was lost before", body = ReleaseReply), (status = 410, description = "It is over", body = Problem),
-        (status = 404, description = "The agent knows nothing of it", body = Problem), (status = 400, description = "It is no tick", body = Problem))
+        (status = 404, description = "The agent knows nothing of it", body = Problem), (status = 400, description = "It is no tick", body = Problem),
+        (status = 503, description = "The agent is being stopped, or its store does not answer: nobody knows whether this end is written. If it is not, others can have the key once it has expired", body = Problem))
 )]
 pub(crate) async fn end(
     State(shared): State<Arc<AgentState>>,

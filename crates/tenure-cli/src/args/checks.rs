@@ -1,4 +1,4 @@
-//! What looks at the store, the settings and the protocol: `doctor`, `config`, `bench`, `sim`.
+//! What looks at the store and the settings: `doctor`, `config`, `bench`.
 
 use clap::Parser;
 
@@ -47,51 +47,6 @@ pub(crate) struct BenchArgs {
     /// For how long
     #[arg(long, value_name = "N", default_value_t = 5.0)]
     pub(crate) seconds: f64,
-    /// Print one JSON document
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// Run tenure's machines in a simulated world where everything goes wrong that can, and check the promises.
-///
-/// The same seed is the same history. When a promise is broken, the history is shortened, and its last events are
-/// printed with a line that runs it again.
-#[derive(Debug, Parser)]
-pub(crate) struct SimArgs {
-    /// The first world's seed; the next ones count up from it
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
-    /// How much time to simulate, at least
-    #[arg(long, default_value_t = 1000.0)]
-    pub(crate) hours: f64,
-    /// The most worlds; 0 for no limit
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) worlds: u64,
-    /// The kind of world; otherwise, by turns, all those of leases and elections. By turns, too: sections-all, semaphores-all,
-    /// fleet-all
-    #[arg(long, value_name = "NAME")]
-    pub(crate) scenario: Option<String>,
-    /// Kinds of faults that do not happen
-    #[arg(long, value_name = "FAULT", value_delimiter = ',')]
-    pub(crate) without: Vec<String>,
-    /// How many nodes take part; 0 for as many as the scenario has
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(crate) nodes: usize,
-    /// The one promise that is checked; otherwise all of them. A line that runs a history again may have it
-    #[arg(long, value_name = "PROMISE")]
-    pub(crate) only: Option<String>,
-    /// Switch a bug on, to see it caught; only in a build with the feature `bugs`
-    #[arg(long, value_name = "BUG", value_delimiter = ',')]
-    pub(crate) bug: Vec<String>,
-    /// How many worlds run at a time; the report is the same with any number
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub(crate) jobs: usize,
-    /// Do not shorten the history of a broken promise
-    #[arg(long)]
-    pub(crate) no_shrink: bool,
-    /// List scenarios, faults, promises and bugs, and simulate nothing
-    #[arg(long)]
-    pub(crate) list: bool,
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,

@@ -55,7 +55,12 @@ tenure work --forever --name shards --units s0 s1 -- ./consume.sh {}",
         &["fleet", "add"],
         "tenure fleet add shards s0 s1 s2\ntenure fleet add --weight 5 --needs gpu shards s3",
     ),
-    (&["fleet", "rm"], "tenure fleet rm --yes shards s1"),
+    (
+        &["fleet", "rm"],
+        "tenure fleet rm --yes shards s1
+tenure fleet rm --all --dry-run shards
+tenure fleet rm --all --yes old || echo 'there is no such fleet'",
+    ),
     (&["fleet", "move"], "tenure fleet move --anywhere shards s0"),
     (&["fleet", "drain"], "tenure fleet drain --yes shards host-a"),
     (&["fleet", "top"], "tenure fleet top shards\ntenure fleet top --once shards"),

@@ -84,19 +84,41 @@ pub(crate) struct FleetAddArgs {
     pub(crate) needs: Vec<String>,
 }
 
-/// Remove units from a fleet. Whoever owns one ends what it does for it.
+/// Remove units from a fleet, or forget a whole fleet that is over. Whoever owns a unit ends what it does for it.
 ///
-/// Their records stay, for their fences, until `gc` removes them.
+/// The records of UNITs stay, for their fences, until `gc` removes them. One whose status this version does not know is left as it is: a newer
+/// tenure may have written that.
+///
+/// --all removes the records of all units, whatever their status, and what workers have left: sessions, parts of plans and the board. It is refused with
+/// status 75 while a worker lives. Who died counts as alive until its ttl is over. What somebody outside the fleet holds stays, and so does what this
+/// version can't read; the board and the sessions stay with such units.
+///
+/// A record that goes forgets its fence, and the next one begins at the wall clock of whoever owns the unit then: where hosts'
+/// clocks differ by more than the time since the unit last changed hands, a later fence could be lower than an earlier one. Records whose
+/// fence is not past by this host's clock are waited for, and refused after five seconds. `tenure gc` removes units that are done, and what
+/// is left of a fleet without units, once they have been left alone for long. It never removes an open unit.
 #[derive(Debug, Parser)]
 pub(crate) struct FleetRmArgs {
     /// The fleet's name
     pub(crate) fleet: OsString,
     /// The units
-    #[arg(required = true, value_name = "UNIT")]
+    #[arg(required_unless_present = "all", conflicts_with = "all", value_name = "UNIT")]
     pub(crate) units: Vec<OsString>,
+    /// Forget the fleet: remove all of its records
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Also UNITs whose status this version does not know, if nobody holds them: only if no newer tenure has written that
+    #[arg(long, conflicts_with = "all")]
+    pub(crate) unknown_status: bool,
+    /// Say what --all would remove, and remove nothing
+    #[arg(long, short = 'n', requires = "all", conflicts_with = "units")]
+    pub(crate) dry_run: bool,
     /// Don't ask
     #[arg(long, short)]
     pub(crate) yes: bool,
+    /// Print one JSON document of what --all has removed
+    #[arg(long, requires = "all", conflicts_with = "units")]
+    pub(crate) json: bool,
 }
 
 /// Pin a unit to a worker, or take the pin away.

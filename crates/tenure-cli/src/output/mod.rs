@@ -10,6 +10,7 @@ pub(crate) mod problem;
 pub(crate) mod section;
 pub(crate) mod silence;
 mod stderr;
+pub(crate) mod ticks;
 pub(crate) mod view;
 
 pub(crate) use stderr::BarFrame;

@@ -23,12 +23,16 @@ impl RecordProblem {
 
     /// What a store says of this key's record, without the key: that is told before the problem everywhere.
     pub(crate) fn of(key: &Key, error: &StoreError) -> RecordProblem {
-        let problem = RecordProblem::from(error);
-        // Stores say so of what they can't read, each with its own word for a record.
-        let left = format!(" key {key} is left as it is: ");
-        let Some((_, cause)) = problem.text.split_once(&left) else { return problem };
-        let text = if problem.is_newer { cause.to_owned() } else { format!("{}: {cause}", error.kind()) };
-        RecordProblem { text, is_newer: problem.is_newer }
+        RecordProblem::told(error, error.cause_of(key))
+    }
+
+    fn told(error: &StoreError, cause: &str) -> RecordProblem {
+        // The kind says "foreign or damaged", and what a newer version has written is neither.
+        if error.is_newer() {
+            RecordProblem::newer(cause)
+        } else {
+            RecordProblem::damage(format!("{}: {cause}", error.kind()))
+        }
     }
 
     /// Whether that newer version has to be asked, and nothing is to be removed here.
@@ -39,14 +43,7 @@ impl RecordProblem {
 
 impl From<&StoreError> for RecordProblem {
     fn from(error: &StoreError) -> Self {
-        let (text, is_newer) = (error.to_string(), error.is_newer());
-        // The kind says "foreign or damaged", and what a newer version has written is neither.
-        let kind = format!("{}: ", error.kind());
-        let text = match text.strip_prefix(&kind) {
-            Some(rest) if is_newer => rest.to_owned(),
-            _ => text,
-        };
-        RecordProblem { text, is_newer }
+        RecordProblem::told(error, error.text())
     }
 }
 
@@ -59,7 +56,7 @@ impl fmt::Display for RecordProblem {
 #[cfg(test)]
 mod tests {
     //! Plan: the key is told once, whatever the store calls a record; what a newer version has written is called neither foreign nor damaged; and what
-    //! says nothing of the key stays as it is.
+    //! a store does not say of this key's record stays as it is.
     use super::*;
 
     #[test]
@@ -67,13 +64,19 @@ mod tests {
         let key = Key::new("work/j/a").unwrap();
         let (damage, newer) = (StoreError::foreign("cut off"), StoreError::newer("version 9; upgrade it"));
         for place in ["the row of", "what is stored for"] {
-            let left = format!("{place} key {key} is left as it is");
-            let told = |error: &StoreError| RecordProblem::of(&key, &error.about(&left)).to_string();
+            let told =
+                |error: &StoreError| RecordProblem::of(&key, &error.about_record(place, &key)).to_string();
             assert_eq!(told(&damage), "foreign or damaged record: cut off");
             assert_eq!(told(&newer), "version 9; upgrade it");
         }
         let plain = RecordProblem::damage("foreign or damaged record: cut off");
         assert_eq!(RecordProblem::of(&key, &damage), plain);
         assert_eq!(RecordProblem::from(&newer), RecordProblem::newer("version 9; upgrade it"));
+        // What the store says of another key's record, and what only reads like its words, are told whole.
+        let session = damage.about_record("the row of", "session/a");
+        let alike = StoreError::foreign("its note: the row of key work/j/a is left as it is: cut off");
+        for error in [session, alike] {
+            assert_eq!(RecordProblem::of(&key, &error).to_string(), error.to_string());
+        }
     }
 }

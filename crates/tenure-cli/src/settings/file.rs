@@ -1,6 +1,6 @@
 //! A configuration file, as docs/configuration.md describes it.
 
-use super::OptionDefault;
+use super::{FILE_VARIABLE, OptionDefault};
 use crate::exit::Failure;
 use crate::text::escaped;
 use serde::Deserialize;
@@ -40,7 +40,11 @@ impl SettingsFile {
         match std::fs::read_to_string(path) {
             Ok(text) => SettingsFile::parse(&text, path).map(Some),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(wrong(path, &format!("can't be read: {error}"))),
+            // HOME may be another user's, as where a program has changed the user alone.
+            Err(error) => Err(wrong(
+                path,
+                &format!("can't be read: {error}; mend that, or name another file by {FILE_VARIABLE}"),
+            )),
         }
     }
 

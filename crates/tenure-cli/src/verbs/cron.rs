@@ -33,6 +33,7 @@ const SET_BACK: Duration = Duration::from_secs(1);
 
 pub(crate) async fn cron(url: &Url, mut plan: CronConfig) -> Result<u8, Failure> {
     plan.command = process::found(plan.command)?;
+    url.check_ttl(plan.ttl)?;
     let mut signals = Signals::listen()?;
     let opened = OpenedStore::open(url, plan.await_store, Outage::new(true));
     let opened = signals.unless(opened).await??;

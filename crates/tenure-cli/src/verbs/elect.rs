@@ -32,6 +32,7 @@ pub(crate) async fn elect(url: &Url, mut plan: config::ElectConfig) -> Result<u8
     }
     let on_change = plan.on_change.take();
     let term = &plan.term;
+    url.check_ttl(term.ttl)?;
     let mut signals = Signals::listen()?;
     let opened = OpenedStore::open(url, term.await_store, Outage::new(true));
     let opened = signals.unless(opened).await??;

@@ -25,6 +25,7 @@ use tenure_core::time::millis;
 use tokio::sync::oneshot;
 
 pub(crate) async fn hold(url: &Url, plan: config::HoldConfig) -> Result<u8, Failure> {
+    url.check_ttl(plan.ttl)?;
     let mut signals = Signals::listen()?;
     let outage = Outage::new(plan.patience != WaitLimit::Try);
     let opened = signals.unless(OpenedStore::open(url, plan.await_store, outage)).await??;

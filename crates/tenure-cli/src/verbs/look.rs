@@ -8,6 +8,7 @@ use crate::output;
 use crate::output::about::{self, SessionAbouts};
 use crate::output::json::told;
 use crate::output::json_list::JsonList;
+use crate::output::ticks;
 use crate::output::view::{Sessions, State, View};
 use crate::stores::Url;
 use crate::stores::pages::Pages;
@@ -230,6 +231,11 @@ fn page(view: &View, abouts: &SessionAbouts) -> String {
                 } else {
                     fields.retain(|name, _| !about::FIELDS.contains(&name.as_str()));
                     lines.extend(by);
+                }
+                let held = (view.state == State::Held).then_some(stored.record.fence);
+                if let Some(runs) = ticks::lines(&view.key, &stored.record.metadata, held) {
+                    fields.remove("once");
+                    lines.extend(runs);
                 }
                 for (name, value) in fields {
                     // JSON escapes control characters, but not all that steer a terminal.

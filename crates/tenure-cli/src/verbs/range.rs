@@ -32,6 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 pub(crate) async fn range(url: &Url, mut plan: config::RangeConfig) -> Result<u8, Failure> {
     plan.command = process::found(plan.command)?;
+    url.check_duration(plan.duration)?;
     let mut signals = Signals::listen()?;
     let opened = OpenedStore::open(url, plan.await_store, Outage::new(true));
     let OpenedStore { store, clock, outage, .. } = signals.unless(opened).await??;

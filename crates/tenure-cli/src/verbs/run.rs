@@ -25,6 +25,7 @@ pub(crate) async fn run(url: &Url, mut plan: config::RunConfig) -> Result<u8, Fa
     if let Some(rest) = url.of_dialect(tenure::dynamodb::Dialect::TableTheory)? {
         return crate::verbs::tabletheory::run(rest, plan).await;
     }
+    url.check_ttl(plan.ttl)?;
     if plan.hold == HoldKind::Lease {
         reserved::check(&plan.key)?;
     }

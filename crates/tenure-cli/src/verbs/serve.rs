@@ -15,6 +15,7 @@ use tenure_agent::{Agent, Door};
 use tokio::task::JoinSet;
 
 pub(crate) async fn serve(url: &Url, plan: ServeConfig) -> Result<u8, Failure> {
+    url.check_ttl(plan.ttl)?;
     let mut signals = Signals::listen()?;
     // Each connection takes two. Where so many are refused, fewer clients are served at a time.
     files::allow_all();

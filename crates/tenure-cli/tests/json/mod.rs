@@ -204,6 +204,11 @@ fn fleets() {
     let units: is::Units = ok(&bench, &["fleet", "units", "f", "--json"]);
     let damaged: Vec<_> = units.damaged.iter().map(|record| (record.key.as_str(), record.newer)).collect();
     assert_eq!(damaged, [("fleet/f/unit/u1", false)]);
+    assert_eq!(bench.run(&["fleet", "add", "g", "u"]).code, 0);
+    let shown: is::FleetForgotten = ok(&bench, &["fleet", "rm", "--all", "g", "--dry-run", "--json"]);
+    assert!(shown.dry_run && shown.removed == 0 && shown.removable == ["fleet/g/unit/u", "fleet/g/board"]);
+    let gone: is::FleetForgotten = ok(&bench, &["fleet", "rm", "--all", "g", "--yes", "--json"]);
+    assert_eq!((gone.dry_run, gone.removed, gone.left), (false, 2, 0));
 }
 
 #[test]
@@ -215,7 +220,7 @@ fn simulations() {
     assert!(!list.promises.is_empty());
 }
 
-/// The verbs with what they print. `fleet add` and such print nothing.
+/// The verbs with what they print. `fleet add` and such print nothing, and `fleet rm` does with `--all`.
 fn all() -> Vec<(&'static str, Schema)> {
     fn of<T: JsonSchema>(verb: &'static str) -> (&'static str, Schema) {
         (verb, schema_for!(T))
@@ -241,6 +246,7 @@ fn all() -> Vec<(&'static str, Schema)> {
         of::<is::Fleets>("fleet-ls"),
         of::<is::Units>("fleet-units"),
         of::<is::Workers>("fleet-workers"),
+        of::<is::FleetForgotten>("fleet-rm"),
         of::<is::Sim>("sim"),
         of::<is::SimList>("sim-list"),
         of::<is::Failed>("error"),

@@ -31,7 +31,7 @@ pub(crate) fn health(snapshot: &Snapshot) -> Health {
         0 => {}
         n if snapshot.alive() == 0 => {
             problems.push(format!(
-                "{} and no worker: start one with `tenure work --forever`",
+                "{} and no worker: start one with `tenure work --forever`, or forget the fleet (`tenure fleet rm --all`)",
                 count(n, "open unit")
             ));
         }

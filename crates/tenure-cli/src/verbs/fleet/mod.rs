@@ -3,6 +3,7 @@
 #[cfg(feature = "dynamodb")]
 mod adopt;
 mod change;
+mod forget;
 mod gather;
 mod health;
 mod look;
@@ -10,6 +11,7 @@ mod removal;
 mod screen;
 mod snapshot;
 mod top;
+mod unknown;
 pub(super) mod upkeep;
 
 pub(super) use gather::Fleets;

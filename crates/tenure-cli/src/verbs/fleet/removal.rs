@@ -1,31 +1,46 @@
 //! `fleet rm`.
 
+use super::forget::rm_all;
+use super::unknown::{self, UnknownRemoval};
 use crate::args::fleet as args;
 use crate::config::fleet as config;
 use crate::exit::{self, Failure};
+use crate::nonces::nonces;
 use crate::output;
+use crate::stores::Url;
 use crate::stores::patiently;
-use crate::stores::{Missing, Url};
 use crate::text::{count, escaped};
 use std::time::Duration;
 use tenure::clock::boottime;
 use tenure::fleet::Fleet;
-use tenure::{ErrorKind, StoreError};
+use tenure::{ErrorKind, Leases, StoreError};
 
 pub(super) async fn rm(url: &Url, typed: &args::FleetRmArgs) -> Result<u8, Failure> {
     let name = config::name(&typed.fleet)?;
+    if typed.all {
+        return rm_all(url, &name, typed).await;
+    }
     let units = typed.units.iter().map(|unit| config::unit(&name, unit)).collect::<Result<Vec<_>, _>>()?;
-    let fleet = super::open(url, &name, Missing::Refuse).await?;
+    let leases = crate::verbs::open(url).await?;
+    let fleet = Fleet::new(leases.store().clone(), name.as_str())?;
     let n = count(units.len(), "unit");
+    let mut unread = "";
+    if typed.unknown_status {
+        unknown::tell(&fleet, &units).await?;
+        unread = " One whose status this version does not know goes, too: only if no newer tenure has written that.";
+    }
     output::confirm(
         typed.yes,
-        &format!("Remove {n} from fleet {name}? Whoever owns one ends what it does for it."),
+        &format!("Remove {n} from fleet {name}? Whoever owns one ends what it does for it.{unread}"),
     )?;
-    let removal = Removal::of(&fleet, &units).await;
+    let mut removal = Removal::of(&fleet, &units).await;
+    if typed.unknown_status && removal.failed.is_none() {
+        removal.remove_unknown(&leases, &fleet).await?;
+    }
     // Also of those that were gone: whoever removed them may not have been able to tell.
     let told = patiently(async || fleet.tell().await).await;
     output::note(format!("{} removed from fleet {name}", count(removal.removed, "unit")));
-    let Removal { removed, missing, damaged, failed } = removal;
+    let Removal { removed, missing, damaged, taken, failed } = removal;
     for (unit, error) in &damaged {
         output::note(format!("{}: {}", escaped(unit), escaped(&error.to_string())));
     }
@@ -43,17 +58,18 @@ pub(super) async fn rm(url: &Url, typed: &args::FleetRmArgs) -> Result<u8, Failu
         }
         return Err(error.into());
     }
-    let absent = format!("fleet {name} has no unit {}", missing.join(", "));
-    if !damaged.is_empty() {
-        if !missing.is_empty() {
-            output::note(absent);
-        }
-        return Err(Failure::new(exit::DAMAGED, left_alone(&fleet, &damaged)?));
-    }
-    if missing.is_empty() {
-        return Ok(exit::OK);
-    }
-    Err(Failure::new(exit::ABSENT, absent))
+    let stays = [
+        (exit::HELD, (!taken.is_empty()).then(|| taken.join("; "))),
+        (exit::DAMAGED, (!damaged.is_empty()).then(|| left_alone(&fleet, &damaged)).transpose()?),
+        (
+            exit::ABSENT,
+            (!missing.is_empty()).then(|| format!("fleet {name} has no unit {}", missing.join(", "))),
+        ),
+    ];
+    let mut stays = stays.into_iter().filter_map(|(code, text)| Some(Failure::new(code, text?)));
+    let Some(failure) = stays.next() else { return Ok(exit::OK) };
+    stays.for_each(|other| output::note(other.text));
+    Err(failure)
 }
 
 /// That those units which can't be read stay, and how each goes.
@@ -75,6 +91,8 @@ struct Removal<'u> {
     missing: Vec<String>,
     /// Those that can't be read as units, and why.
     damaged: Vec<(&'u String, StoreError)>,
+    /// That somebody has those whose status is not known here, or has changed them meanwhile.
+    taken: Vec<String>,
     /// Why it ended before it was through, and whether the last one may be removed all the same.
     failed: Option<(StoreError, bool)>,
 }
@@ -109,6 +127,34 @@ impl<'u> Removal<'u> {
             }
         }
         removal
+    }
+
+    /// Removes those, too, of which only the status can't be read.
+    async fn remove_unknown(&mut self, leases: &Leases, fleet: &Fleet) -> Result<(), Failure> {
+        let mut nonces = nonces(leases);
+        for (unit, error) in std::mem::take(&mut self.damaged) {
+            if !error.is_newer() {
+                self.damaged.push((unit, error));
+                continue;
+            }
+            let key = fleet.key(unit)?;
+            match unknown::remove(leases, &mut nonces, &key).await {
+                Ok(UnknownRemoval::Removed) => self.removed += 1,
+                Ok(UnknownRemoval::Held(holder)) => self.taken.push(format!(
+                    "{key} is held by {holder}, which may know its status: `tenure release {key}` takes it"
+                )),
+                Ok(UnknownRemoval::Changed) => {
+                    self.taken.push(format!("{key} has changed meanwhile; look again"));
+                }
+                Ok(UnknownRemoval::Unread) => self.damaged.push((unit, error)),
+                Err(error) => {
+                    let may_be_done = error.kind() == ErrorKind::Unknown;
+                    self.failed = Some((error, may_be_done));
+                    break;
+                }
+            }
+        }
+        Ok(())
     }
 }
 

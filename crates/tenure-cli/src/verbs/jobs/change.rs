@@ -253,7 +253,7 @@ async fn is_dead(leases: &Leases, key: &Key) -> Result<bool, Failure> {
 }
 
 /// A key whose record goes begins at the wall clock again, which must be beyond the fence that it had.
-async fn await_fences(leases: &Leases, highest: Option<Fence>) -> Result<(), Failure> {
+pub(crate) async fn await_fences(leases: &Leases, highest: Option<Fence>) -> Result<(), Failure> {
     const LONGEST: Duration = Duration::from_secs(5);
     let ahead = || {
         let now = leases.clock().now().wall.0;

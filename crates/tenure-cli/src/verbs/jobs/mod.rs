@@ -5,6 +5,8 @@ mod look;
 mod survey;
 mod top;
 
+pub(super) use change::await_fences;
+
 use crate::args::jobs::WorkVerb;
 use crate::exit::{self, Failure};
 use crate::keys::JobName;

@@ -23,6 +23,7 @@ pub(super) struct Native {
 
 /// Joins the fleet.
 pub(super) async fn enlist(url: &Url, plan: &Forever, clock: Arc<dyn Clock>) -> Result<Native, Failure> {
+    url.check_ttl(plan.ttl)?;
     let store = opened(plan.await_store, async || url.open(Missing::Create, clock.clone()).await).await?;
     let fleet = Fleet::new(store, plan.name.as_str())?;
     patiently(async || fleet.check_layout().await).await?;

@@ -47,6 +47,7 @@ pub(crate) async fn work(url: &Url, mut plan: config::Work) -> Result<u8, Failur
     }
     let found = process::find(&plan.command.program)?;
     plan.command = plan.command.at(found);
+    url.check_ttl(plan.ttl)?;
     // What can't be written there is told before a unit is to be run anew for it.
     plan.form.as_ref().map_or(Ok(()), Form::make_directory)?;
     if plan.form.is_some() {

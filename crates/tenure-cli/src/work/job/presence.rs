@@ -91,10 +91,19 @@ pub(crate) async fn living(
     leases: &Leases,
     is_asked_for: impl Fn(&Listed) -> bool,
 ) -> Result<Option<LivingProcess>, Failure> {
+    living_below(leases, SESSION, is_asked_for).await
+}
+
+/// The same of sessions whose keys begin so, as those of a fleet's workers do.
+pub(crate) async fn living_below(
+    leases: &Leases,
+    prefix: &str,
+    is_asked_for: impl Fn(&Listed) -> bool,
+) -> Result<Option<LivingProcess>, Failure> {
     let (store, mut known) = (leases.store(), BTreeSet::new());
     loop {
         let (mut pages, mut silent) = (Pages::default(), Vec::new());
-        while let Some(page) = patiently(async || pages.next(store, SESSION).await).await? {
+        while let Some(page) = patiently(async || pages.next(store, prefix).await).await? {
             for session in page.into_iter().filter(|listed| is_asked_for(listed)) {
                 let now = leases.clock().now().wall;
                 let view = View::of(store, &mut Sessions::default(), session.clone(), now).await;
@@ -149,7 +158,7 @@ async fn watched(store: &AnyStore, silent: Vec<SilentProcess>) -> Result<Watched
         return Ok(WatchedProcess::Nobody);
     };
     output::note(format!(
-        "{} of this job may be dead, but its clock may be behind as well: watching for {}",
+        "{} that worked here may be dead, but its clock may be behind as well: watching for {}",
         count(silent.len(), "process"),
         brief(longest)
     ));

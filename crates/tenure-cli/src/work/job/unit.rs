@@ -114,12 +114,12 @@ impl Unit {
         Some(end.as_bytes().to_vec())
     }
 
-    /// A unit as people are told of it: by its key, or by its name where the key has only a digest of that, cut where it is long.
+    /// A unit as people are told of it: by its name, cut where it is long, or by its key where nothing tells the name.
     pub(crate) fn shown(key: &Key, metadata: &Metadata) -> String {
-        Unit::shown_as(key, Unit::name(key, metadata).as_deref())
+        Unit::called_as(key, Unit::name(key, metadata).as_deref())
     }
 
-    /// The same, where the name is known otherwise, if it is.
+    /// A unit by its key, which is typed to remove the record. Where that has only a digest, it is the name, if it is known.
     pub(crate) fn shown_as(key: &Key, name: Option<&[u8]>) -> String {
         match (JobName::of_key(key), name) {
             (Some((_, end)), Some(name)) if is_digest(end) => shortened(name),
@@ -127,7 +127,7 @@ impl Unit {
         }
     }
 
-    /// A unit by its name in any case, or by its key where nothing tells the name, cut where it is long.
+    /// As [`Unit::shown`], where the name is known otherwise, if it is.
     pub(crate) fn called_as(key: &Key, name: Option<&[u8]>) -> String {
         match (JobName::of_key(key), name) {
             (Some((_, end)), Some(name)) if is_digest(end) => shortened(name),
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_unit_whose_key_is_a_digest_is_told_by_its_name() {
+    fn a_unit_is_told_by_its_name() {
         let name = format!("{}-{}", "a".repeat(400), "z".repeat(400));
         let Named { key, name: kept } = named("work/j/", name.as_bytes()).unwrap();
         let shown = Unit::shown(&key, &Unit::called(kept.as_deref()));
@@ -290,11 +290,16 @@ mod tests {
         assert!(shown.chars().count() <= 64 && !shown.contains("sha256-"), "{shown}");
         assert_eq!(Unit::shown(&key, &Unit::fresh()), key.to_string(), "nothing tells its name");
         let plain = Key::new("work/j/u").unwrap();
-        assert_eq!(Unit::shown(&plain, &Unit::fresh()), "work/j/u");
-        // Where each is told by its name, no key stands beside it.
+        assert_eq!(Unit::shown(&plain, &Unit::fresh()), "u", "no key is known to whoever has given it");
+        let long = Key::new(format!("work/j/{}\u{1b}z", "a".repeat(400))).unwrap();
+        let cut = Unit::shown(&long, &Unit::fresh());
+        assert!(cut.starts_with("aaaa") && cut.ends_with("a\\u{1b}z") && cut.chars().count() <= 64, "{cut}");
         let called = [Unit::called_as(&key, kept.as_deref()), Unit::called_as(&plain, None)];
-        assert_eq!(called, [shown, "u".to_owned()]);
+        assert_eq!(called, [shown.clone(), "u".to_owned()]);
         assert_eq!(Unit::called_as(&key, None), key.to_string());
+        // A record that is not read is removed by its key.
+        let keyed = [Unit::shown_as(&key, kept.as_deref()), Unit::shown_as(&plain, None)];
+        assert_eq!(keyed, [shown, "work/j/u".to_owned()]);
     }
 
     #[test]

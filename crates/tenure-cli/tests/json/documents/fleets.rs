@@ -176,3 +176,23 @@ pub struct Worker {
     /// What it tells of itself, such as host and pid.
     pub fields: Fields,
 }
+
+/// `fleet rm --all`.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FleetForgotten {
+    /// The name of the fleet.
+    pub fleet: String,
+    /// Whether nothing was to be removed.
+    pub dry_run: bool,
+    /// The keys of the records that go, or would: units, parts of plans, the board and sessions.
+    pub removable: Vec<String>,
+    /// How many records went.
+    pub removed: u64,
+    /// How many stayed, or would: held from outside the fleet, changed by somebody meanwhile, not to be read here, or needed by such units.
+    pub left: u64,
+    /// Records of the fleet that are damaged.
+    pub damaged: u64,
+    /// Records of the fleet that a newer version has written: they are not damaged.
+    pub newer: u64,
+}

@@ -243,13 +243,13 @@ impl Scheduler {
                 self.on_ran(key, guard, status, started, finished, tail)
             }
             EndedUnit::Overran { started, finished } => {
-                let unit = escaped(&text_of(&Unit::name(&key, guard.metadata()).unwrap_or_default()));
+                let unit = Unit::shown(&key, guard.metadata());
                 let after = brief(self.plan.timeout.unwrap_or_default());
                 output::note(format!("{unit}: stopped after {after} (--timeout)"));
                 Some(self.failed(key, guard, TIMED_OUT, started, finished, tail))
             }
             EndedUnit::Stopped { why: Why::Revoked, started, finished } => {
-                let unit = escaped(&text_of(&Unit::name(&key, guard.metadata()).unwrap_or_default()));
+                let unit = Unit::shown(&key, guard.metadata());
                 output::note(format!(
                     "{unit}: the lease was withdrawn, and the command was stopped; that is a failed attempt"
                 ));
@@ -411,12 +411,12 @@ impl Scheduler {
 }
 
 impl Scheduler {
-    /// A unit of which no more is at hand than its key, as people are told of it.
+    /// A unit whose record is not read, as people are told of it: by its key, as far as that tells the name.
     pub(super) fn shown(&self, key: &Key) -> String {
         Unit::shown_as(key, self.given.names().get(key).map(Vec::as_slice))
     }
 
-    /// The same by its name, where that is known.
+    /// A unit of which no more is at hand than its key, as people are told of it.
     pub(super) fn name_of(&self, key: &Key) -> String {
         Unit::called_as(key, self.given.names().get(key).map(Vec::as_slice))
     }
