@@ -48,6 +48,7 @@ mod listing;
 mod look;
 mod missing;
 mod on_board;
+mod on_drain;
 mod on_listing;
 mod on_planner;
 mod own;
@@ -354,7 +355,7 @@ impl FleetWorker {
             let doubts = self.doubts.wake_at().into_iter().chain(self.burials.wake_at());
             let doubts = doubts.chain(self.retries_wake_at(now)).chain(self.letters.wake_at()).min();
             let hearing = self.hearing_wake_at();
-            let (drains, leaving) = (self.drains_wake_at(), self.leaving_wake_at(now));
+            let (drains, leaving) = (self.drains.wake_at(&self.life), self.leaving_wake_at(now));
             let bulk = self.claims.wake_at().into_iter().chain(self.planner.wake_at()).min();
             [restart, look, advance, listing, hearing, drains, leaving, doubts, bulk]
         } else {

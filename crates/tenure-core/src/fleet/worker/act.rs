@@ -1,5 +1,5 @@
 //! Acting on the plan for this worker's units. It claims free units planned for it, waits for units that another worker still has, and
-//! notes which of its own have to go. `drain` ends what is done for those, and `release` gives them up.
+//! notes which of its own have to go. `on_drain` ends what is done for those, and `release` gives them up.
 
 use super::FleetWorker;
 use super::asked::Asked;
@@ -198,8 +198,8 @@ impl FleetWorker {
             && (self.held() as u64 > self.env.options.about.units || weight > self.env.options.about.weight);
         let stays = stays && !is_full && (given || self.transferee(lease).is_none());
         if stays || self.env.has_bug(Bug::DeletedTaken) {
-            if goes && self.drains.at.is_none() {
-                self.drains.at = Some(now.held.after(self.env.part(16)));
+            if goes {
+                self.drains.got_for_another(now, &self.env);
             }
             self.assign(now, lease);
         } else {

@@ -103,8 +103,7 @@ impl FleetWorker {
             let notice = self.env.part(16)
                 + if self.env.options.push { Duration::ZERO } else { self.env.heard_within() };
             self.life.leave_from = Some(now.held.after(notice));
-            // A look that was asked for before says nothing about then.
-            self.drains.is_due = false;
+            self.drains.look_anew();
         }
         self.want_advance(now.held);
     }

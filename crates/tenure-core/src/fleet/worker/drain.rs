@@ -1,10 +1,10 @@
-//! Draining: the user is asked to end what is done for a unit that has to go, by the plan or on request.
+//! When units are drained that have to go, by the plan or since they were passed on to this worker for another.
+//!
+//! Drains are *planned* for a time, by which those who are to have the units could hear of it. Then they are *due*: a look must show that nothing has
+//! changed. They *begin* once the plan that they come from is known to be the newest.
 
-use super::FleetWorker;
-use super::own::{Own, Stage};
-use crate::bugs::Bug;
-use crate::fleet::talk::{FleetNotice, Reason};
-use crate::holder::lease_id::LeaseId;
+use super::env::FleetEnv;
+use super::lifecycle::Lifecycle;
 use crate::values::time::{Now, Tick};
 use std::time::Duration;
 
@@ -12,115 +12,121 @@ use std::time::Duration;
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Drains {
     /// When to drain what has to go.
-    pub(super) at: Option<Tick>,
+    at: Option<Tick>,
     /// That time has come, and a look must show that nothing has changed.
-    pub(super) is_due: bool,
+    is_due: bool,
     /// When the last unit began to drain.
-    pub(super) began: Tick,
+    began: Tick,
 }
 
-impl FleetWorker {
-    /// How many units have to go, as soon as those who are to have them could hear of it, so that nothing lies idle.
-    pub(super) fn drain_what_goes(&mut self, now: Now) -> usize {
-        let goes = self.own.values().filter(|own| own.stage == Stage::Held && own.goes.is_some()).count();
-        if goes > 0 && self.drains.at.is_none() {
-            // Without a push the others hear of it only when they next look. All that a leaver has goes, so it is worth the wait.
-            let hear = self.life.leaving && !self.env.options.push;
-            let heard = if hear { self.env.heard_within() } else { Duration::ZERO };
-            self.drains.at = Some(now.held.after(heard + self.env.part(16)));
-        }
-        goes
+/// How old the plan is that drains come from, as far as this worker knows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PlanAge {
+    /// This worker plans, and some of those whom the plan concerns were not told of it yet.
+    pub(super) is_being_told: bool,
+    /// There is a newer one, or may be one.
+    pub(super) is_stale: bool,
+    /// When the last look that was answered was sent.
+    pub(super) looked_from: Tick,
+    /// When the reading or the listing began that the plan is by.
+    pub(super) planned_from: Tick,
+}
+
+/// What is to be done about drains, in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DrainStep {
+    /// A look is to show that nothing has changed.
+    Look,
+    /// All that has to go drains now.
+    Begin,
+}
+
+impl Drains {
+    /// Whether drains are due, and a look is waited for.
+    pub(super) fn are_due(&self) -> bool {
+        self.is_due
+    }
+
+    /// When the last unit began to drain.
+    pub(super) fn began(&self) -> Tick {
+        self.began
+    }
+
+    /// The plan has some units go: they drain as soon as those who are to have them could hear of it, so that nothing lies idle.
+    pub(super) fn plan(&mut self, now: Now, env: &FleetEnv, leaving: bool) {
+        // Without a push the others hear of it only when they next look. All that a leaver has goes, so it is worth the wait.
+        let hear = leaving && !env.options.push;
+        let heard = if hear { env.heard_within() } else { Duration::ZERO };
+        self.want(now.held.after(heard + env.part(16)));
+    }
+
+    /// A unit was passed on to this worker that is another's by the plan.
+    pub(super) fn got_for_another(&mut self, now: Now, env: &FleetEnv) {
+        self.want(now.held.after(env.part(16)));
+    }
+
+    /// Another plan puts nothing off.
+    fn want(&mut self, at: Tick) {
+        self.at.get_or_insert(at);
+    }
+
+    /// The others are only now to hear that this worker leaves: a look that was asked for before says nothing about then.
+    pub(super) fn look_anew(&mut self) {
+        self.is_due = false;
+    }
+
+    /// When the next drains are due. A worker that leaves has told the others before.
+    fn due_from(&self, life: &Lifecycle) -> Option<Tick> {
+        let at = self.at?;
+        if life.leaving { life.leave_from.map(|from| from.max(at)) } else { Some(at) }
+    }
+
+    pub(super) fn wake_at(&self, life: &Lifecycle) -> Option<Tick> {
+        // Once they are due, it is a look that is waited for.
+        self.due_from(life).filter(|_| !self.is_due)
     }
 
     /// The drains that are due. The plan they come from must still be the newest: a unit that is passed on by an old one comes
     /// to somebody who does not expect it.
-    pub(super) fn wake_drains(&mut self, now: Now) {
-        let Some(at) = self.drains_from().filter(|at| now.held >= *at) else { return };
-        if !std::mem::replace(&mut self.drains.is_due, true) {
-            self.look_now(now);
+    pub(super) fn wake(
+        &mut self,
+        now: Now,
+        env: &FleetEnv,
+        life: &Lifecycle,
+        plan: PlanAge,
+    ) -> Vec<DrainStep> {
+        let mut steps = Vec::new();
+        let Some(at) = self.due_from(life).filter(|at| now.held >= *at) else { return steps };
+        if !std::mem::replace(&mut self.is_due, true) {
+            steps.push(DrainStep::Look);
         }
         // Whoever is to have what the planner passes on has been told to wait for it: nobody tells a worker of what it does not wait for.
-        if self.is_planner() && self.planner.is_telling() && now.held < at.after(self.env.part(1)) {
-            return;
+        if plan.is_being_told && now.held < at.after(env.part(1)) {
+            return steps;
         }
         // Where something changes all the time, it is enough that the plan was made since.
-        let is_stale =
-            if self.is_planner() { self.is_behind() } else { self.has_news() || self.hearing.is_reading() };
-        let is_newest = self.look.seen_from >= at && !is_stale && !self.lister.is_listing();
-        if !is_newest && self.planned_from < at {
-            return;
+        let is_newest = plan.looked_from >= at && !plan.is_stale;
+        if is_newest || plan.planned_from >= at {
+            (self.at, self.is_due) = (None, false);
+            steps.push(DrainStep::Begin);
         }
-        self.drains.at = None;
-        self.drains.is_due = false;
-        let goes =
-            |own: &Own| own.goes.clone().filter(|_| own.stage == Stage::Held).map(|why| (own.lease, why));
-        for (lease, reason) in self.own.values().filter_map(goes).collect::<Vec<_>>() {
-            self.drain(now, lease, reason);
-        }
+        steps
     }
 
-    /// When the next drains are due. A worker that leaves has told the others before.
-    fn drains_from(&self) -> Option<Tick> {
-        let at = self.drains.at?;
-        if self.life.leaving { self.life.leave_from.map(|from| from.max(at)) } else { Some(at) }
-    }
-
-    pub(super) fn drains_wake_at(&self) -> Option<Tick> {
-        // Once they are due, it is a look that is waited for.
-        self.drains_from().filter(|_| !self.drains.is_due)
-    }
-
-    pub(super) fn asked(&mut self, now: Now, lease: LeaseId, reason: Reason) {
-        let Some((_, own)) = self.own_of(lease) else { return };
-        let is_held = own.stage == Stage::Held;
-        if is_held || own.stage == Stage::Draining {
-            // No plan has it stay from now on: what was withdrawn has its own deadline, also where it drains already.
-            own.transferee = None;
-            own.goes = Some(reason.clone());
-        }
-        if is_held {
-            self.drain(now, lease, reason);
-        }
-    }
-
-    fn drain(&mut self, now: Now, lease: LeaseId, reason: Reason) {
-        let until = now.held.after(self.env.options.drain);
-        if self.own_of(lease).is_some_and(|(_, own)| own.asked.end.is_some()) {
-            // What was done for it has ended.
-            return;
-        }
-        if self.own_of(lease).is_some_and(|(_, own)| !own.told) {
-            // It rests: nothing is done for it.
-            return self.give_away(now, lease);
-        }
-        if let Some((_, own)) = self.own_of(lease) {
-            own.stage = Stage::Draining;
-            self.drains.began = now.held;
-            self.tell(FleetNotice::Draining(lease, reason, until));
-        }
-        if self.env.has_bug(Bug::DrainNotAwaited) {
-            self.give_away(now, lease);
-        }
-    }
-
-    /// What was done for it has ended.
-    pub(super) fn drained(&mut self, now: Now, lease: LeaseId) {
-        let me = self.env.me.clone();
-        let leaving = self.life.leaving;
-        let Some((_, own)) = self.own_of(lease) else {
-            return self.tell(FleetNotice::Released(lease, None, false));
-        };
-        match own.stage {
-            Stage::Draining if own.transferee.as_ref() == Some(&me) && !leaving => {
-                // The plan has changed its mind.
-                own.stage = Stage::Held;
-                self.begin_work(now, lease);
-            }
-            Stage::Held | Stage::Draining => self.give_away(now, lease),
-            Stage::Acquiring | Stage::Going => {}
-        }
+    /// A unit drains from now on.
+    pub(super) fn begin(&mut self, now: Now) {
+        self.began = now.held;
     }
 }
 
 #[cfg(test)]
-mod tests;
+impl Drains {
+    /// Drains that were planned for then.
+    pub(super) fn planned(at: Option<Tick>, is_due: bool) -> Drains {
+        Drains { at, is_due, began: Tick(0) }
+    }
+
+    pub(super) fn planned_for(&self) -> Option<Tick> {
+        self.at
+    }
+}

@@ -118,7 +118,7 @@ impl FleetWorker {
         let latest = std::mem::take(&mut self.look.closely)
             || pace < self.env.interval()
             || !self.look.overdue.is_empty()
-            || self.drains.is_due
+            || self.drains.are_due()
             || self.board.is_blind()
             || self.is_planner() && self.is_behind();
         self.look.latest = latest || self.env.has_bug(Bug::StaleLookTrusted);
@@ -164,7 +164,7 @@ impl FleetWorker {
         if self.env.has_bug(Bug::AwaitedForEver) {
             return Duration::ZERO;
         }
-        now.held.since(self.awaited.since().max(self.drains.began).after(self.env.part(1) * DRAINS))
+        now.held.since(self.awaited.since().max(self.drains.began()).after(self.env.part(1) * DRAINS))
     }
 
     pub(super) fn looked(&mut self, now: Now, result: Result<Answer, StoreError>) {

@@ -46,7 +46,7 @@ impl FleetWorker {
             || !self.look.overdue.is_empty();
         let moves = self.own.values().any(|own| own.stage != Stage::Held || own.goes.is_some());
         let waits =
-            !self.awaited.is_empty() || self.drains.is_due || !self.advance.is_idle() || self.life.leaving;
+            !self.awaited.is_empty() || self.drains.are_due() || !self.advance.is_idle() || self.life.leaving;
         let doubts = self.doubts.wake_at().or(self.burials.wake_at()).or(self.doubts.list_at).is_some();
         self.is_watcher() || !is_told || deaf || alarmed || moves || waits || doubts
     }

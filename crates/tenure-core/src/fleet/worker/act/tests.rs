@@ -1,6 +1,7 @@
 //! Plan: what a plan comes to for one worker: what it counts, whom it tells, what it waits for, why a unit has to go; what it makes of a unit
 //! that it has got, or that is gone.
 use super::*;
+use crate::fleet::worker::Drains;
 use crate::fleet::worker::alone::*;
 use crate::values::record::Attachment;
 
@@ -106,14 +107,14 @@ fn what_was_got_is_assigned_or_goes_on_to_whom_it_is_planned_for() {
             let own = worker.own.get_mut(&unit(0)).unwrap();
             (own.told, own.given) = (false, given);
             worker.life.leaving = leaving;
-            worker.drains.at = drains;
+            worker.drains = Drains::planned(drains, false);
             let metadata = spec.compose(Metadata::new()).unwrap();
             worker.acquired(at(100), lease, Fence(4), metadata);
             let assigned = told(&mut worker).iter().any(|told| matches!(told, FleetNotice::Assigned { .. }));
             let says = format!("{transferee:?} {given} {leaving} {spec:?}");
             assert_eq!(assigned, stays, "{says}");
             let goes = (stays && given).then_some(at(103).held);
-            assert_eq!(worker.drains.at, drains.or(goes), "{says}");
+            assert_eq!(worker.drains.planned_for(), drains.or(goes), "{says}");
         }
     }
 }

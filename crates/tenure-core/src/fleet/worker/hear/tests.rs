@@ -296,7 +296,7 @@ fn what_it_has_goes_for_the_reason_that_its_part_tells_and_else_stays() {
         // The others look within an interval.
         let wait =
             worker.env.part(16) + if leaving { worker.env.interval() } else { std::time::Duration::ZERO };
-        assert_eq!(worker.drains.at, goes.map(|_| at(101).held.after(wait)), "{says}");
+        assert_eq!(worker.drains.planned_for(), goes.map(|_| at(101).held.after(wait)), "{says}");
     }
 }
 

@@ -2,6 +2,7 @@
 //! awaited.
 use super::*;
 use crate::fleet::UnitSpec;
+use crate::fleet::worker::Drains;
 use crate::fleet::worker::alone::{
     alarm, asked, at, has, led, own_board, record, session, session_record, unit, worker,
 };
@@ -45,7 +46,7 @@ fn a_look_is_at_the_latest_state_if_anything_may_be_news() {
         &|worker| {
             worker.look.overdue.insert(session(1));
         },
-        &|worker| worker.drains.is_due = true,
+        &|worker| worker.drains = Drains::planned(Some(at(99).held), true),
         &|worker| worker.board.reads(false),
         &|worker| worker.lister = Lister::rested(Fence(6), Tick(0), Tick::NEVER),
     ];

@@ -1,10 +1,12 @@
 //! Plan: when what has to go is drained, and until when that may last; what somebody asks for goes whatever is planned; what was drained
 //! stays if it is planned so by then.
 use super::*;
+use crate::fleet::worker::Drains;
 use crate::fleet::worker::alone::*;
 use crate::fleet::worker::listed::Owner;
 use crate::fleet::worker::listing::Lister;
 use crate::values::fence::Fence;
+use crate::values::time::Tick;
 
 #[test]
 fn what_goes_is_drained_once_the_others_have_made_the_same_plan() {
@@ -12,11 +14,11 @@ fn what_goes_is_drained_once_the_others_have_made_the_same_plan() {
     has(&mut worker, 0, Stage::Held, Some(0));
     let plan = |target| vec![(0, Owner::Worker(session(0)), target)];
     assert_eq!(follow(&mut worker, 100, plan(Ok(0))).outgoing, 0);
-    assert_eq!(worker.drains_wake_at(), None);
+    assert_eq!(worker.drains.wake_at(&worker.life), None);
     follow(&mut worker, 101, plan(Ok(1)));
-    assert_eq!(worker.drains_wake_at(), Some(at(104).held));
+    assert_eq!(worker.drains.wake_at(&worker.life), Some(at(104).held));
     follow(&mut worker, 103, plan(Ok(1)));
-    assert_eq!(worker.drains_wake_at(), Some(at(104).held), "another plan puts nothing off");
+    assert_eq!(worker.drains.wake_at(&worker.life), Some(at(104).held), "another plan puts nothing off");
 }
 
 #[test]
@@ -35,17 +37,20 @@ fn a_drain_waits_for_the_newest_plan_or_for_one_that_was_made_since() {
         worker.lister = Lister::rested(Fence(listed), Tick(0), Tick::NEVER);
         worker.planned_from = at(planned).held;
         (worker.look.seen_from, worker.look.next) = (at(seen).held, at(900).held);
-        worker.drains.at = Some(at(100).held);
+        worker.drains = Drains::planned(Some(at(100).held), false);
         worker.wake_drains(at(99));
-        assert_eq!((worker.look.next, worker.drains_wake_at()), (at(900).held, Some(at(100).held)));
+        assert_eq!(
+            (worker.look.next, worker.drains.wake_at(&worker.life)),
+            (at(900).held, Some(at(100).held))
+        );
         worker.wake_drains(at(101));
         assert_eq!(worker.look.next, at(101).held, "it looks whether the plan is the newest");
         worker.look.next = at(900).held;
-        assert_eq!(worker.drains_wake_at(), None, "the look will wake it");
+        assert_eq!(worker.drains.wake_at(&worker.life), None, "the look will wake it");
         let says = format!("{seen} {listed} {planned}");
         let draining = FleetNotice::Draining(LeaseId(1), Reason::Moved(holder(1)), at(106).held);
         assert_eq!(told(&mut worker), if drains { vec![draining] } else { vec![] }, "{says}");
-        assert_eq!(worker.drains.at, if drains { None } else { Some(at(100).held) }, "{says}");
+        assert_eq!(worker.drains.planned_for(), if drains { None } else { Some(at(100).held) }, "{says}");
         worker.wake_drains(at(102));
         assert_eq!(worker.look.next, at(900).held, "once is enough: {says}");
     }
