@@ -48,6 +48,7 @@ mod listing;
 mod look;
 mod missing;
 mod on_board;
+mod on_claims;
 mod on_drain;
 mod on_listing;
 mod on_planner;

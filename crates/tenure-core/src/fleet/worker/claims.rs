@@ -1,10 +1,9 @@
 //! The claims that the plan asks for. Only a bounded number is under way at a time: the next plan may ask for others, and this worker
 //! would have to pass on the claims begun by then. Where the store refuses one because it has too much to do, it is made again after the others.
 
-use super::FleetWorker;
 use super::congestion::CongestionWindow;
+use super::env::FleetEnv;
 use crate::fleet::seen::ListedRecord;
-use crate::fleet::talk::Reason;
 use crate::holder::lease_id::LeaseId;
 use crate::values::key::Key;
 use crate::values::time::{Now, Tick};
@@ -28,6 +27,17 @@ pub(super) struct Claims {
     window: CongestionWindow,
 }
 
+/// What becomes of a claim that the store has too much to do for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RefusedClaim {
+    /// It is made again after the others.
+    PutOff,
+    /// It was to be made again, and is not wanted any more.
+    Dropped,
+    /// It can't be made again by what was known: its unit's record is to be seen first.
+    Unseen,
+}
+
 impl Claims {
     /// These are to be made from now on; of those before, only what was begun.
     pub(super) fn plan(&mut self, claims: VecDeque<Claim>) {
@@ -43,6 +53,11 @@ impl Claims {
         self.under_way.entry(lease).or_insert(None);
     }
 
+    /// This is the claim that was begun under a lease.
+    pub(super) fn keep(&mut self, lease: LeaseId, claim: Claim) {
+        self.under_way.insert(lease, Some(claim).filter(|claim| claim.seen.is_some()));
+    }
+
     /// Nobody waits for an answer any more.
     pub(super) fn ended(&mut self, lease: LeaseId) {
         self.under_way.remove(&lease);
@@ -54,8 +69,28 @@ impl Claims {
         self.ended(lease);
     }
 
-    fn next(&mut self, now: Now) -> Option<Claim> {
+    /// The next one to begin.
+    pub(super) fn next(&mut self, now: Now) -> Option<Claim> {
         if self.window.is_open(now, self.under_way.len()) { self.waiting.pop_front() } else { None }
+    }
+
+    /// The store has too much to do for it.
+    pub(super) fn refused(
+        &mut self,
+        now: Now,
+        env: &FleetEnv,
+        lease: LeaseId,
+        is_wanted: bool,
+    ) -> RefusedClaim {
+        self.window.refused(now, env.refusal_pause());
+        match self.under_way.remove(&lease).flatten() {
+            Some(claim) if is_wanted => {
+                self.waiting.push_back(claim);
+                RefusedClaim::PutOff
+            }
+            Some(_) => RefusedClaim::Dropped,
+            None => RefusedClaim::Unseen,
+        }
     }
 
     /// When the next one begins, unless one has to end before.
@@ -64,156 +99,10 @@ impl Claims {
     }
 }
 
-impl FleetWorker {
-    /// These are to be made from now on, but not what the store has just refused.
-    pub(super) fn plan_claims(&mut self, now: Now, claims: VecDeque<Claim>) {
-        let claims = self.without_refused(now, claims);
-        self.claims.plan(claims);
-    }
-
-    pub(super) fn wake_claims(&mut self, now: Now) {
-        while let Some(claim) = self.claims.next(now) {
-            let Claim { key, seen, target } = claim.clone();
-            if self.own.contains_key(&key) {
-                continue;
-            }
-            self.try_unit(now, key.clone(), seen.map(ListedRecord::stored));
-            let moved = target.as_ref().and_then(|session| self.peers.get(session));
-            let goes = moved.map(|peer| Reason::Moved(peer.holder.clone()));
-            if let Some(own) = self.own.get_mut(&key) {
-                (own.given, own.goes, own.transferee) = (goes.is_some(), goes, target);
-                let again = Some(claim).filter(|claim| claim.seen.is_some());
-                self.claims.under_way.insert(own.lease, again);
-            }
-        }
-    }
-
-    /// The store has too much to do for a claim. What is free is claimed again after the others, and what was passed on to this worker once a look has
-    /// shown it again.
-    pub(super) fn put_off(&mut self, now: Now, lease: LeaseId) {
-        let pause = self.env.refusal_pause();
-        self.claims.window.refused(now, pause);
-        let claim = self.claims.under_way.remove(&lease).flatten();
-        let goes = self.own_of(lease).is_some_and(|(_, own)| own.goes.is_some());
-        let Some(key) = self.forget(lease) else { return };
-        if self.life.leaving || self.is_stopping() || self.session_fence().is_none() {
-            return;
-        }
-        match claim {
-            // By a newer plan it is another's, or nobody's.
-            Some(_) if goes => {}
-            Some(claim) => self.claims.waiting.push_back(claim),
-            None => {
-                self.awaited.insert(key);
-                self.look.next = self.look.next.min(now.held.after(self.env.part(16)));
-            }
-        }
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    //! Plan: so many claims are begun as may be under way, and one more for each that has ended; a new plan replaces what waits; what the store
-    //! refuses for now is claimed again after the others and after a pause, unless it is another's by then.
-    use super::*;
-    use crate::fleet::worker::alone::{at, holder, unit, up, vacant};
-    use crate::fleet::worker::own::Own;
-    use crate::values::error::StoreError;
-
-    const MOST: usize = 128;
-
-    fn claim(n: usize) -> Claim {
-        Claim { key: unit(n), seen: Some((*vacant()).into()), target: None }
-    }
-
-    /// Plans these, and begins what it may; the leases that are under way.
-    fn plans(worker: &mut FleetWorker, units: impl Iterator<Item = usize>) -> Vec<LeaseId> {
-        worker.claims.plan(units.map(claim).collect());
-        worker.wake_claims(at(10));
-        worker.claims.under_way.keys().copied().collect()
-    }
-
-    #[test]
-    fn so_many_are_under_way_and_no_more() {
-        let mut worker = up();
-        let begun = plans(&mut worker, 0..MOST + 2);
-        assert_eq!((begun.len(), worker.claims.wake_at()), (MOST, None));
-        assert!(!worker.own.contains_key(&unit(MOST)));
-        worker.claims.ended(begun[5]);
-        worker.wake_claims(at(10));
-        assert!(worker.own.contains_key(&unit(MOST)));
-        worker.claims.ended(begun[6]);
-        plans(&mut worker, 777..778);
-        assert!(worker.own.contains_key(&unit(777)));
-        assert!(!worker.own.contains_key(&unit(MOST + 1)), "what waited is not wanted any more");
-        assert_eq!(worker.claims.next(at(900)), None);
-    }
-
-    #[test]
-    fn l4_what_a_busy_store_refuses_is_claimed_again_after_the_others_and_after_a_pause() {
-        let mut worker = up();
-        let begun = plans(&mut worker, 0..MOST + 1);
-        for lease in begun {
-            worker.failed(at(10), lease, StoreError::unavailable("throttled"));
-        }
-        assert!(worker.own.is_empty() && worker.awaited.is_empty());
-        worker.wake_claims(at(10));
-        assert!(worker.own.is_empty());
-        let resumes = worker.claims.wake_at().unwrap().since(at(10).held);
-        assert!((worker.env.part(64)..worker.env.part(32)).contains(&resumes), "{resumes:?}");
-        worker.wake_claims(at(12));
-        assert_eq!((worker.own.len(), worker.claims.under_way.len()), (MOST / 2, MOST / 2));
-        let begun: Vec<bool> = [MOST, 0, MOST / 2].map(|n| worker.own.contains_key(&unit(n))).into();
-        assert_eq!(begun, [true, true, false]);
-        let lease = *worker.claims.under_way.first_key_value().unwrap().0;
-        worker.claims.answered(lease);
-        worker.wake_claims(at(12));
-        assert_eq!(worker.claims.under_way.len(), MOST / 2 + 1);
-    }
-
-    /// Claims a unit, whose claim is refused once this has been changed about it.
-    fn refused(seen: bool, change: impl FnOnce(&mut FleetWorker)) -> FleetWorker {
-        let mut worker = up();
-        worker.claims.plan([Claim { seen: claim(0).seen.filter(|_| seen), ..claim(0) }].into());
-        worker.wake_claims(at(10));
-        let lease = worker.own[&unit(0)].lease;
-        change(&mut worker);
-        worker.failed(at(10), lease, StoreError::unavailable("throttled"));
-        assert!(
-            worker.own.is_empty()
-                && worker.own.unit_of(lease).is_none()
-                && worker.claims.under_way.is_empty()
-        );
-        worker
-    }
-
-    fn own(worker: &mut FleetWorker) -> &mut Own {
-        worker.own.get_mut(&unit(0)).unwrap()
-    }
-
-    #[test]
-    fn what_was_passed_on_is_looked_at_again_and_what_is_free_is_claimed_again() {
-        for seen in [true, false] {
-            let worker = refused(seen, |_| ());
-            assert_eq!(
-                (worker.claims.waiting.len(), worker.awaited.len()),
-                if seen { (1, 0) } else { (0, 1) }
-            );
-            assert_eq!(worker.look.next <= at(13).held, !seen);
-        }
-        let told = |change: fn(&mut Own)| refused(true, |worker| change(own(worker)));
-        for worker in [told(|own| own.hinted = true), told(|own| own.letter = true)] {
-            assert!(worker.claims.waiting.is_empty() && worker.awaited.contains(&unit(0)), "that is a miss");
-        }
-    }
-
-    #[test]
-    fn what_a_newer_plan_gives_to_others_is_not_claimed_again_nor_anything_by_who_leaves() {
-        let moved = refused(true, |worker| own(worker).goes = Some(Reason::Moved(holder(1))));
-        let leaves = refused(true, |worker| worker.life.leaving = true);
-        let passed_on = refused(false, |worker| worker.life.leaving = true);
-        for worker in [moved, leaves, passed_on] {
-            assert!(worker.claims.waiting.is_empty() && worker.awaited.is_empty());
-        }
+impl Claims {
+    /// How many wait for others to end.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.len()
     }
 }
