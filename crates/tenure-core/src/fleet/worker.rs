@@ -50,6 +50,7 @@ mod missing;
 mod on_board;
 mod on_claims;
 mod on_drain;
+mod on_hear;
 mod on_listing;
 mod on_planner;
 mod own;

@@ -1,21 +1,26 @@
 //! Hearing the plan. A worker that does not plan learns from the board that there is a new plan, and reads its own part. Of the units it
-//! reads only those that it is to claim at once. A task is out of date if its unit's record shows something else by now; it is ignored.
+//! reads only those that it is to claim at once.
+//!
+//! A plan that the board tells of is *news* until it was *heard*. A *reading* asks for the part, then for its units, many at a time, and ends with what
+//! is to be *followed*. One that breaks off amid units may go on. A worker whose part can't be told *lists* all for itself.
 
-mod following;
 mod reading;
 
-use super::{FleetWorker, InFlight};
+#[cfg(test)]
+pub(super) use self::reading::MANY;
+pub(super) use self::reading::Reading;
+use super::env::FleetEnv;
+use super::known_board::KnownBoard;
 use crate::bugs::Bug;
 use crate::fleet::board::ToldPlan;
 use crate::fleet::part::Part;
-use crate::fleet::talk::FleetNotice;
-use crate::op::{Answer, Freshness, Listed, Op};
+use crate::op::{Answer, Listed};
 use crate::values::error::StoreError;
 use crate::values::fence::Fence;
+use crate::values::key::Key;
 use crate::values::record::Attachment;
 use crate::values::time::{Now, Tick};
-use reading::Reading;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// What a worker knows of others' plans.
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
@@ -33,6 +38,39 @@ pub(super) struct Hearing {
     expects_until: Tick,
 }
 
+/// What a worker goes by while it hears.
+pub(super) struct HearCtx<'a> {
+    pub(super) now: Now,
+    pub(super) env: &'a mut FleetEnv,
+    pub(super) board: &'a KnownBoard,
+    /// The fence of its session.
+    pub(super) session: Option<Fence>,
+    /// Whether it plans itself.
+    pub(super) plans: bool,
+    /// Whether the store lets it list.
+    pub(super) may_list: bool,
+}
+
+/// What hearing comes to, in this order.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum HearStep {
+    /// All that was to be seen again is read from now on; nothing, if nobody has told this worker anything.
+    Begin(Option<Vec<Key>>),
+    /// These units are to be read.
+    Read(Vec<Key>),
+    /// The plan of the planner with this session is not about this worker.
+    Unconcerned(Key),
+    /// A part was read, which is about these units. Which units are to be read is known by what the worker has, too.
+    FindUnits(Vec<Key>),
+    /// This was read, and is to be followed.
+    Follow(Box<Reading>),
+    /// This worker was to have a part, and there is none: somebody has written or deleted something there, and who plans is to be told.
+    PartMissing,
+    /// By then all is to be seen again.
+    ListAgain(Tick),
+    Trouble(StoreError),
+}
+
 impl Hearing {
     /// Whether this worker has to list everything for itself.
     pub(super) fn lists(&self) -> bool {
@@ -44,7 +82,8 @@ impl Hearing {
         self.end_reading();
     }
 
-    fn end_reading(&mut self) {
+    /// What is being read is not wanted any more.
+    pub(super) fn end_reading(&mut self) {
         (self.reading, self.broken) = (None, None);
     }
 
@@ -66,175 +105,171 @@ impl Hearing {
         self.reading.is_some()
     }
 
+    /// The last plan that the board tells of, unless it was heard, or this worker plans.
+    fn news<'a>(&self, board: &'a KnownBoard, plans: bool) -> Option<(&'a Attachment, &'a ToldPlan)> {
+        let (mark, planner) = (board.told_plan()?, board.planner()?);
+        let is_heard =
+            self.heard.as_ref().is_some_and(|(who, number)| who == planner && *number >= mark.number);
+        (!is_heard && !plans).then_some((planner, mark))
+    }
+
+    /// Whether the board tells of a plan that this worker has not heard.
+    pub(super) fn has_news(&self, board: &KnownBoard, plans: bool) -> bool {
+        self.news(board, plans).is_some()
+    }
+
+    /// When a worker that goes by what it is told reads next. `again_at`: by then all is to be seen again.
+    pub(super) fn wake_at(&self, board: &KnownBoard, again_at: Option<Tick>) -> Option<Tick> {
+        if self.is_reading() {
+            return None;
+        }
+        let again = again_at.filter(|_| board.planner().is_some());
+        let news = self.has_news(board, false).then_some(self.retry_at);
+        news.into_iter().chain(again.map(|at| at.max(self.retry_at))).min()
+    }
+
+    /// Begins to read what is to be heard, if it is time for that.
+    pub(super) fn wake(&mut self, ctx: &mut HearCtx<'_>, again_at: Option<Tick>) -> Option<HearStep> {
+        if self.wake_at(ctx.board, again_at).is_none_or(|at| ctx.now.held < at) {
+            return None;
+        }
+        let news = self.news(ctx.board, ctx.plans);
+        let mut is_news = false;
+        if let Some((planner, mark)) = news {
+            ctx.env.pace.meet([mark.ttls.0, mark.ttls.1].into_iter());
+            let is_next =
+                self.heard.as_ref().is_some_and(|(who, number)| who == planner && number + 1 == mark.number);
+            let is_next = is_next || ctx.env.has_bug(Bug::MissedPlanIgnored);
+            let is_many = !ctx.env.has_bug(Bug::OverflowIsNothing);
+            let is_told = mark.told.as_ref().map_or(is_many, |told| told.contains(&ctx.env.id));
+            is_news = is_told;
+            if is_next && !is_told {
+                self.heard = Some((planner.clone(), mark.number));
+                return Some(HearStep::Unconcerned(planner.session.clone()));
+            }
+        }
+        let plan = match news {
+            Some((planner, mark)) => (planner.clone(), mark.number),
+            // Who plans anew has not told anybody yet: what was heard last is another one's plan.
+            None => match self.heard.clone().filter(|(who, _)| Some(who) == ctx.board.planner()) {
+                Some(heard) => heard,
+                None => return Some(HearStep::Begin(None)),
+            },
+        };
+        let part = ctx.env.fleet().part(&ctx.env.id).ok()?;
+        if let Some(mut broken) = self.broken.take().filter(|broken| broken.goes_on(ctx, &plan)) {
+            let units = broken.next();
+            self.reading = units.is_some().then_some(broken);
+            return Some(HearStep::Begin(units));
+        }
+        self.reading = Some(Box::new(Reading::new(plan, is_news, ctx.now)));
+        Some(HearStep::Begin(Some(vec![part])))
+    }
+
+    /// A part or some units were read, or were not.
+    pub(super) fn answered(
+        &mut self,
+        ctx: &HearCtx<'_>,
+        result: Result<Answer, StoreError>,
+    ) -> Vec<HearStep> {
+        let Some(mut reading) = self.reading.take() else { return Vec::new() };
+        let found = match result {
+            Ok(Answer::Listed(found)) => found,
+            Ok(_) => return Vec::new(),
+            Err(error) => {
+                self.retry_at = ctx.now.held.after(ctx.env.pause(16, &error));
+                // Of many reads some fail now and then: what the others have shown stands.
+                self.broken = Some(reading).filter(|reading| reading.part.is_some());
+                return vec![HearStep::ListAgain(self.retry_at), HearStep::Trouble(error)];
+            }
+        };
+        reading.answered = ctx.now.held;
+        if reading.part.is_none() {
+            return self.read_part(ctx, reading, found);
+        }
+        reading.found.extend(found.into_iter().map(|Listed { key, stored }| (key, stored)));
+        reading.asked.clear();
+        vec![self.go_on(reading)]
+    }
+
+    fn read_part(
+        &mut self,
+        ctx: &HearCtx<'_>,
+        mut reading: Box<Reading>,
+        found: Vec<Listed>,
+    ) -> Vec<HearStep> {
+        let part = match found.into_iter().next().map(|listed| listed.stored) {
+            Some(Ok(stored)) => Part::parse(&stored.record.metadata),
+            Some(Err(error)) => {
+                // Nobody can tell this worker anything: it sees for itself.
+                self.heard = Some(reading.plan);
+                self.lists = ctx.may_list && !ctx.env.has_bug(Bug::UnreadPartIgnored);
+                return vec![HearStep::Trouble(error)];
+            }
+            None => None,
+        };
+        let part = part.filter(|part| counts(ctx, part, &reading.plan.0));
+        if part.is_none() && ctx.env.has_bug(Bug::OldPartStands) {
+            self.heard = Some(reading.plan);
+            return Vec::new();
+        }
+        reading.is_news &= part.is_some();
+        let is_missing = part.is_none() && self.was_to_have_part(ctx);
+        let mut steps = Vec::from_iter(is_missing.then_some(HearStep::PartMissing));
+        // Where there is none, there is nothing to do, whatever an earlier planner has told it.
+        let nothing = || Part::new(reading.plan.0.clone(), ctx.session.unwrap_or(Fence(0)));
+        let part = part.unwrap_or_else(nothing);
+        // Whom the store does not let list does what it is told besides.
+        if part.lists.is_some() && ctx.may_list {
+            self.heard = Some(reading.plan);
+            self.lists = true;
+            return steps;
+        }
+        let units = part.tasks.keys().filter_map(|name| ctx.env.fleet().unit(name).ok()).collect();
+        reading.part = Some(part);
+        self.reading = Some(reading);
+        steps.push(HearStep::FindUnits(units));
+        steps
+    }
+
+    /// Whether the plan that is news names this worker.
+    fn was_to_have_part(&self, ctx: &HearCtx<'_>) -> bool {
+        let told = self.news(ctx.board, ctx.plans).and_then(|(_, mark)| mark.told.as_ref());
+        told.is_some_and(|told| told.contains(&ctx.env.id))
+    }
+
+    /// These units are to be read for the part that was read.
+    pub(super) fn read_units(&mut self, units: VecDeque<Key>) -> Option<HearStep> {
+        let mut reading = self.reading.take()?;
+        reading.units = units;
+        Some(self.go_on(reading))
+    }
+
+    /// Reads the next units, until all are read.
+    fn go_on(&mut self, mut reading: Box<Reading>) -> HearStep {
+        if let Some(units) = reading.next() {
+            self.reading = Some(reading);
+            return HearStep::Read(units);
+        }
+        self.heard = Some(reading.plan.clone());
+        if reading.is_news {
+            self.expects_until = Tick(0);
+        }
+        HearStep::Follow(reading)
+    }
+}
+
+/// A part counts if who plans now has written it, and for this very session.
+fn counts(ctx: &HearCtx<'_>, part: &Part, planner: &Attachment) -> bool {
+    let obeys = ctx.env.has_bug(Bug::DeposedPlannerObeyed);
+    let any = ctx.env.has_bug(Bug::AnySessionsPart);
+    (any || Some(part.to) == ctx.session) && (obeys || part.planner == *planner)
+}
+
+#[cfg(test)]
+impl Hearing {
     /// It has heard this planner's plan of this number.
-    #[cfg(test)]
     pub(super) fn after(planner: Attachment, number: u64) -> Hearing {
         Hearing { heard: Some((planner, number)), ..Hearing::default() }
     }
 }
-
-impl FleetWorker {
-    /// The last plan that the board tells of, unless it was heard.
-    fn news(&self) -> Option<(&Attachment, &ToldPlan)> {
-        let (mark, planner) = (self.board.told_plan()?, self.board.planner()?);
-        let is_heard =
-            self.hearing.heard.as_ref().is_some_and(|(who, number)| who == planner && *number >= mark.number);
-        (!is_heard && !self.is_planner()).then_some((planner, mark))
-    }
-
-    /// Whether the board tells of a plan that this worker has not heard.
-    pub(super) fn has_news(&self) -> bool {
-        self.news().is_some()
-    }
-
-    pub(super) fn hearing_wake_at(&self) -> Option<Tick> {
-        if self.is_deaf() || self.hearing.is_reading() {
-            return None;
-        }
-        let again = self.doubts.list_at.filter(|_| self.board.planner().is_some());
-        let news = self.has_news().then_some(self.hearing.retry_at);
-        news.into_iter().chain(again.map(|at| at.max(self.hearing.retry_at))).min()
-    }
-
-    /// Whether this worker goes by what it lists itself.
-    fn is_deaf(&self) -> bool {
-        self.session_fence().is_none() || self.is_planner() || self.board.is_blind() || self.hearing.lists
-    }
-
-    pub(super) fn wake_hearing(&mut self, now: Now) {
-        if self.is_deaf() {
-            return self.hearing.end_reading();
-        }
-        if self.hearing_wake_at().is_none_or(|at| now.held < at) {
-            return;
-        }
-        let news = self.news().map(|(planner, mark)| (planner.clone(), mark.clone()));
-        let mut is_news = false;
-        if let Some((planner, mark)) = &news {
-            self.env.pace.meet([mark.ttls.0, mark.ttls.1].into_iter());
-            let is_next = self
-                .hearing
-                .heard
-                .as_ref()
-                .is_some_and(|(who, number)| who == planner && number + 1 == mark.number);
-            let is_next = is_next || self.env.has_bug(Bug::MissedPlanIgnored);
-            let is_many = !self.env.has_bug(Bug::OverflowIsNothing);
-            let me = &self.env.id;
-            let is_told = mark.told.as_ref().map_or(is_many, |told| told.contains(me));
-            is_news = is_told;
-            if is_next && !is_told {
-                self.hearing.heard = Some((planner.clone(), mark.number));
-                self.tell_summary(&planner.session.clone(), 0);
-                return;
-            }
-        }
-        let plan = match news {
-            Some((planner, mark)) => (planner, mark.number),
-            // Who plans anew has not told anybody yet: what was heard last is another one's plan.
-            None => match self.hearing.heard.clone().filter(|(who, _)| Some(who) == self.board.planner()) {
-                Some(heard) => heard,
-                None => return self.doubts.list_at = None,
-            },
-        };
-        let Ok(key) = self.env.fleet().part(&self.env.id) else { return };
-        self.doubts.list_at = None;
-        if let Some(broken) = self.hearing.broken.take().filter(|broken| self.goes_on(now, broken, &plan)) {
-            return drop(self.read_units(broken));
-        }
-        let reading = Reading {
-            plan,
-            is_news,
-            began: now.held,
-            part: None,
-            asked: Vec::new(),
-            units: VecDeque::new(),
-            found: BTreeMap::new(),
-            answered: now.held,
-        };
-        self.hearing.reading = Some(Box::new(reading));
-        self.send(InFlight::Hear, Op::ReadMany(vec![key], Freshness::Latest));
-    }
-
-    pub(super) fn heard(&mut self, now: Now, result: Result<Answer, StoreError>) {
-        let Some(mut reading) = self.hearing.reading.take() else { return };
-        let found = match result {
-            Ok(Answer::Listed(found)) => found,
-            Ok(_) => return,
-            Err(error) => {
-                self.hearing.retry_at = now.held.after(self.env.pause(16, &error));
-                self.list_again(self.hearing.retry_at);
-                // Of many reads some fail now and then: what the others have shown stands.
-                self.hearing.broken = Some(reading).filter(|reading| reading.part.is_some());
-                return self.tell(FleetNotice::Trouble(error));
-            }
-        };
-        reading.answered = now.held;
-        if reading.part.is_none() {
-            let part = match found.into_iter().next().map(|listed| listed.stored) {
-                Some(Ok(stored)) => Part::parse(&stored.record.metadata),
-                Some(Err(error)) => {
-                    // Nobody can tell this worker anything: it sees for itself.
-                    self.tell(FleetNotice::Trouble(error));
-                    self.hearing.heard = Some(reading.plan);
-                    self.hearing.lists =
-                        self.lister.may_list(now) && !self.env.has_bug(Bug::UnreadPartIgnored);
-                    return;
-                }
-                None => None,
-            };
-            let part = self.valid_part(part, &reading.plan.0);
-            if part.is_none() && self.env.has_bug(Bug::OldPartStands) {
-                return self.hearing.heard = Some(reading.plan);
-            }
-            reading.is_news &= part.is_some();
-            let part = part.unwrap_or_else(|| self.no_part(now, &reading.plan.0));
-            // Whom the store does not let list does what it is told besides.
-            if part.lists.is_some() && self.lister.may_list(now) {
-                self.hearing.heard = Some(reading.plan);
-                self.hearing.lists = true;
-                return;
-            }
-            reading.units = self.units_to_read(&part);
-            reading.part = Some(part);
-        } else {
-            reading.found.extend(found.into_iter().map(|Listed { key, stored }| (key, stored)));
-        }
-        reading.asked.clear();
-        let Some(reading) = self.read_units(reading) else { return };
-        let Reading { plan, is_news, began, part, found, .. } = *reading;
-        self.hearing.heard = Some(plan);
-        if is_news {
-            self.hearing.expects_until = Tick(0);
-        }
-        self.planned_from = began;
-        if let Some(part) = part {
-            let is_overtaken = self.follow_part(now, &part, found, is_news);
-            if is_news && is_overtaken {
-                // Somebody has done meanwhile what an earlier plan said.
-                self.want_advance(now.held.after(self.env.interval() / 2));
-            }
-        }
-    }
-
-    /// A part counts if who plans now has written it, and for this very session.
-    fn valid_part(&self, part: Option<Part>, planner: &Attachment) -> Option<Part> {
-        let obeys = self.env.has_bug(Bug::DeposedPlannerObeyed);
-        let any = self.env.has_bug(Bug::AnySessionsPart);
-        part.filter(|part| {
-            (any || Some(part.to) == self.session_fence()) && (obeys || part.planner == *planner)
-        })
-    }
-
-    /// There is no part for this worker, and so nothing to do, whatever an earlier planner has told it. If there was to be one, somebody
-    /// has written or deleted something there: who plans is told.
-    fn no_part(&mut self, now: Now, planner: &Attachment) -> Part {
-        let named = self.news().and_then(|(_, mark)| mark.told.clone());
-        if named.is_some_and(|told| told.contains(&self.env.id)) {
-            self.want_advance(now.held.after(self.env.interval() / 2));
-        }
-        Part::new(planner.clone(), self.session_fence().unwrap_or(Fence(0)))
-    }
-}
-
-#[cfg(test)]
-mod tests;

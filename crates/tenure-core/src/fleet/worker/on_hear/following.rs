@@ -1,4 +1,5 @@
-//! Following a part of a plan, once it and the units that it is about have been read.
+//! Following a part of a plan, once it and the units that it is about have been read. A task is out of date if its unit's record shows something else
+//! by now; it is ignored.
 
 use crate::bugs::Bug;
 use crate::fleet::part::{Part, Shows, Task};

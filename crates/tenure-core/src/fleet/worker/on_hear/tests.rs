@@ -1,20 +1,20 @@
 //! Plan: when a worker reads its part, and which one counts; what it does of it, what it gives up though it does not know of it, and what it
 //! leaves alone as units' records show something else by now; whom it tells when it has none, or is overtaken; what is read again after a failure.
-use super::reading::MANY;
 use super::*;
 use crate::fleet::About;
 use crate::fleet::board::{self, ToldPlan};
-use crate::fleet::part::{Shows, Task};
+use crate::fleet::part::{Part, Shows, Task};
 use crate::fleet::plan::Uncovered;
-use crate::fleet::talk::{FleetNotice, Reason};
+use crate::fleet::talk::Reason;
 use crate::fleet::unit::{Status, UnitSpec};
 use crate::fleet::worker::alone::*;
+use crate::fleet::worker::hear::MANY;
 use crate::fleet::worker::own::Stage;
-use crate::values::fence::{Nonce, Version};
-use crate::values::key::Key;
+use crate::op::Listed;
+use crate::values::fence::{Fence, Nonce, Version};
 use crate::values::metadata::Metadata;
-use crate::values::record::{Record, Stored};
-use std::collections::BTreeSet;
+use crate::values::record::{Attachment, Record, Stored};
+use std::collections::{BTreeMap, BTreeSet};
 
 fn planner() -> Attachment {
     Attachment { session: session(1), fence: Fence(7) }
@@ -55,7 +55,7 @@ fn shows(id: u128, attachment: Option<Attachment>) -> Stored {
 /// It hears of a plan that concerns it, with these tasks for units in these states, whose records show something, if they are read.
 fn hears(worker: &mut FleetWorker, part: &Part, units: &[(Key, Stored)]) {
     news(worker, 5, Some(&[0]));
-    worker.hearing = Hearing { heard: Some((planner(), 4)), ..Hearing::default() };
+    worker.hearing = Hearing::after(planner(), 4);
     assert!(reads(worker));
     let record = Record { metadata: part.compose(), ..vacant().record };
     worker.heard(at(101), listed(&[(fleet().part(&holder(0)).unwrap(), Stored::new(record))]));
@@ -81,13 +81,13 @@ fn a_part_is_read_if_a_plan_concerns_it_or_the_one_before_was_missed() {
         (None, 5, Some(&[2][..]), true),
     ] {
         let mut worker = led(2, false);
-        worker.hearing.heard = heard.map(|number| (planner(), number));
+        worker.hearing = heard.map_or_else(Hearing::default, |number| Hearing::after(planner(), number));
         news(&mut worker, number, told);
         assert_eq!(reads(&mut worker), wants, "{heard:?} {told:?}");
         assert_eq!(worker.has_news(), wants, "it is heard at once, or when it was read");
     }
     let mut other = led(2, false);
-    other.hearing.heard = Some((Attachment { session: session(2), fence: Fence(7) }, 9));
+    other.hearing = Hearing::after(Attachment { session: session(2), fence: Fence(7) }, 9);
     news(&mut other, 5, Some(&[2]));
     assert!(reads(&mut other), "another planner's");
     let mut planner = led(2, true);
@@ -99,7 +99,7 @@ fn a_part_is_read_if_a_plan_concerns_it_or_the_one_before_was_missed() {
 fn a_part_is_read_again_only_while_the_same_worker_plans() {
     for (who, again) in [(planner(), true), (Attachment { session: session(2), fence: Fence(7) }, false)] {
         let mut worker = led(2, false);
-        worker.hearing.heard = Some((who, 5));
+        worker.hearing = Hearing::after(who, 5);
         worker.doubts.list_at = Some(at(99).held);
         assert_eq!((reads(&mut worker), worker.doubts.list_at), (again, None));
     }
