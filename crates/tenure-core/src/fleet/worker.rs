@@ -52,6 +52,7 @@ mod on_claims;
 mod on_drain;
 mod on_hear;
 mod on_listing;
+mod on_look;
 mod on_planner;
 mod own;
 mod pace;
@@ -61,7 +62,6 @@ mod release;
 mod requests;
 mod rest;
 mod retry;
-mod watch;
 
 use super::talk::{FleetCommand, FleetNotice, Options, Reason};
 use crate::holder::command::Command;

@@ -79,7 +79,7 @@ impl FleetWorker {
         self.plan_claims(now, free);
         self.wake_claims(now);
         if !self.awaited.is_empty() {
-            self.look_now(now);
+            self.look.now(now);
         }
     }
 

@@ -202,8 +202,8 @@ pub(in crate::fleet) fn led(others: usize, plans: bool) -> FleetWorker {
     worker.board.see(Some(board_by(7, 1, &if plans { myself() } else { other })));
     worker.advance.end();
     worker.lister = Lister::rested(Fence(7), Tick(0), Tick::NEVER);
-    worker.look.next = at(900).held;
-    worker.look.under_way = false;
+    worker.look.plan(at(900).held);
+    worker.look.end();
     worker.io.in_flight.clear();
     asked(&mut worker);
     worker

@@ -28,7 +28,7 @@ impl FleetWorker {
         match command {
             FleetCommand::Join => {
                 self.life.joined = true;
-                self.look.next = now.held;
+                self.look.plan(now.held);
                 self.command_holder(now, Command::Start);
             }
             FleetCommand::Update(lease, request, fields) => {

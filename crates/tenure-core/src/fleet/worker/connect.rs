@@ -68,7 +68,7 @@ impl FleetWorker {
         if self.env.fleet().unit_of(&about).is_some() {
             self.given(now, about);
         } else if self.env.fleet().part(&self.env.id).as_ref() == Ok(&about) {
-            self.look_now(now);
+            self.look.now(now);
         }
     }
 

@@ -106,7 +106,7 @@ impl FleetWorker {
             return;
         }
         self.awaited.insert(key);
-        self.look.next = self.look.next.min(now.held.after(self.env.part(16)));
+        self.look.by(now.held.after(self.env.part(16)));
         if is_new {
             self.awaited.begin(now);
             // Whoever made another plan has done some of it by now: seen again, the rest may be free.

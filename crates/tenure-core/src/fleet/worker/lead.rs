@@ -1,12 +1,12 @@
 //! The planner's role: it belongs to the worker that the board names. A worker that sees no planner takes the role. Workers that watch
 //! the others end the sessions of silent ones.
 
+use super::look::SessionStep;
 use super::{FleetWorker, InFlight};
 use crate::bugs::Bug;
 use crate::fleet::board::ToldPlan;
 use crate::fleet::planning::Role;
 use crate::fleet::talk::FleetNotice;
-use crate::holder::failure_detector::HolderVerdict;
 use crate::op::{Answer, Expect, Op, Outcome, Write};
 use crate::values::error::StoreError;
 use crate::values::fence::{Fence, Nonce};
@@ -41,14 +41,18 @@ impl FleetWorker {
         })
     }
 
-    /// Tells users who plans, and what this worker is to that, if either has changed.
-    pub(super) fn tell_planning(&mut self) {
-        let role = match () {
+    /// What this worker is to its fleet's planning.
+    pub(super) fn role(&self) -> Role {
+        match () {
             () if self.is_planner() => Role::Planner,
             () if self.is_standby() => Role::Standby,
             () => Role::Member,
-        };
-        if let Some(notice) = self.board.planning(role) {
+        }
+    }
+
+    /// Tells users who plans, and what this worker is to that, if either has changed.
+    pub(super) fn tell_planning(&mut self) {
+        if let Some(notice) = self.board.planning(self.role()) {
             self.tell(notice);
         }
     }
@@ -108,42 +112,17 @@ impl FleetWorker {
         if self.env.has_bug(Bug::SessionSilenceForgotten) {
             self.holder.forget_silence(key);
         }
-        match verdict {
-            // What is seen may be old, and then it has renewed since.
-            HolderVerdict::Suspected if !self.look.latest => self.look_again(now),
-            HolderVerdict::Suspected => {
-                let since = *self.look.suspected.entry(key.clone()).or_insert(now.held);
-                let is_planner = self.board.names_planner(key);
-                let at = since.after(self.env.part(16));
-                // If the planner does not see to that, whoever stands by does.
-                if self.is_planner() || is_planner || now.held >= at {
-                    return self.fence_session(now, key.clone(), stored);
-                }
-                self.look.overdue.insert(key.clone());
-                self.look.next = self.look.next.min(at);
-            }
-            HolderVerdict::Live { until } => {
-                self.look.next = self.look.next.min(until);
-                let left = until.since(now.held);
-                self.look.overdue.remove(key);
-                self.look.suspected.remove(key);
-                if left >= tenure.ttl.duration() * 7 / 12 {
-                    return;
-                }
-                // A renewal, which is due every third of a ttl, is overdue.
-                if !self.look.latest {
-                    return self.look_again(now);
-                }
-                self.look.overdue.insert(key.clone());
-                self.raise_alarm(now);
-            }
+        match self.as_looker(now, |look, ctx| look.judged(ctx, key, &tenure, verdict)) {
+            Some(SessionStep::End) => self.fence_session(now, key.clone(), stored),
+            Some(SessionStep::Alarm) => self.raise_alarm(now),
+            None => {}
         }
     }
 
     /// It has stopped, or its session is a new one.
     fn session_left(&mut self, now: Now, key: &Key) {
         let leaving = self.peers.remove(key).is_some_and(|peer| peer.about.leaving);
-        self.look.overdue.remove(key);
+        self.look.left(key);
         if !self.replaces_planner(now, key) && !leaving && self.is_planner() {
             self.want_advance(now.held);
         }
@@ -152,7 +131,7 @@ impl FleetWorker {
     /// Its units can be taken once its session can't be renewed any more.
     pub(super) fn fence_session(&mut self, now: Now, key: Key, stored: Stored) {
         self.peers.remove(&key);
-        self.look.overdue.remove(&key);
+        self.look.left(&key);
         if self.io.is_fencing(&key) || self.env.has_bug(Bug::DeadSessionIgnored) {
             return;
         }

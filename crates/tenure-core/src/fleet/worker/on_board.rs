@@ -37,12 +37,12 @@ impl FleetWorker {
                 self.saw_board(now, current);
                 if !self.board.is_alarmed(now, &self.env) {
                     // Somebody wrote something else there: what that is, and whether it still takes an alarm, the next look shows.
-                    self.look_now(now);
+                    self.look.now(now);
                 }
             }
             Ok(_) => {
                 self.advance.forget_refusal();
-                self.look_now(now);
+                self.look.now(now);
             }
             Err(error) => self.tell(FleetNotice::Trouble(error)),
         }

@@ -41,7 +41,7 @@ impl FleetWorker {
         let Some(key) = self.forget(lease) else { return };
         if takes_part && refused == RefusedClaim::Unseen {
             self.awaited.insert(key);
-            self.look.next = self.look.next.min(now.held.after(self.env.part(16)));
+            self.look.by(now.held.after(self.env.part(16)));
         }
     }
 }
@@ -131,7 +131,7 @@ mod tests {
         for seen in [true, false] {
             let worker = refused(seen, |_| ());
             assert_eq!((worker.claims.waiting(), worker.awaited.len()), if seen { (1, 0) } else { (0, 1) });
-            assert_eq!(worker.look.next <= at(13).held, !seen);
+            assert_eq!(worker.look.next() <= at(13).held, !seen);
         }
         let told = |change: fn(&mut Own)| refused(true, |worker| change(own(worker)));
         for worker in [told(|own| own.hinted = true), told(|own| own.letter = true)] {

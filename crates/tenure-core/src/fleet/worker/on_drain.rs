@@ -22,7 +22,7 @@ impl FleetWorker {
         let plan = self.plan_age();
         for step in self.drains.wake(now, &self.env, &self.life, plan) {
             match step {
-                DrainStep::Look => self.look_now(now),
+                DrainStep::Look => self.look.now(now),
                 DrainStep::Begin => self.begin_drains(now),
             }
         }
@@ -34,7 +34,7 @@ impl FleetWorker {
         PlanAge {
             is_being_told: plans && self.planner.is_telling(),
             is_stale: is_stale || self.lister.is_listing(),
-            looked_from: self.look.seen_from,
+            looked_from: self.look.seen_from(),
             planned_from: self.planned_from,
         }
     }

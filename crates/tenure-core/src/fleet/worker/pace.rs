@@ -93,7 +93,7 @@ mod tests {
             worker.advanced(at(101), away());
             assert!(worker.advance.wake_at() <= Some(at(106).held), "{secs}");
             worker.looked(at(101), away());
-            assert!(worker.look.next <= at(106).held, "{secs}");
+            assert!(worker.look.next() <= at(106).held, "{secs}");
             assert_eq!(worker.env.pause(16, &denied), worker.env.part(16), "what may last is no more often");
         }
     }

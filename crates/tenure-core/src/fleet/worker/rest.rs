@@ -34,16 +34,15 @@ impl FleetWorker {
         // Another number each time, and for each worker, lest all who began at once look at once.
         let drawn = mix(&self.env.me, self.env.nonces.draw().0) >> 32;
         let intervals = u32::try_from(drawn % u64::from(2 * rest)).unwrap_or(0) + 1;
-        self.look.next = now.held.after(self.env.interval() * intervals);
+        self.look.plan(now.held.after(self.env.interval() * intervals));
     }
 
     /// Whether a look is to show something that this worker waits for.
     fn is_busy(&self, now: Now) -> bool {
         let is_told = self.session_fence().is_some() && !self.hearing.expects(now) && !self.has_news();
         let deaf = self.hearing.lists() || self.hearing.is_reading() || self.board.is_blind();
-        let alarmed = self.board.is_alarmed(now, &self.env)
-            || now.held < self.look.wary_until
-            || !self.look.overdue.is_empty();
+        let alarmed =
+            self.board.is_alarmed(now, &self.env) || self.look.is_wary(now) || self.look.has_overdue();
         let moves = self.own.values().any(|own| own.stage != Stage::Held || own.goes.is_some());
         let waits =
             !self.awaited.is_empty() || self.drains.are_due() || !self.advance.is_idle() || self.life.leaving;

@@ -17,7 +17,7 @@ fn dead(n: usize, fence: u64) -> Attachment {
 /// What the worker 1 is to the other after these looks at its session, each with its heartbeat, so many seconds after 100.
 fn watches(worker: &mut FleetWorker, looks: &[(u64, u128)]) {
     for (secs, heartbeat) in looks {
-        worker.look.latest = true;
+        worker.look.shows(true);
         let now = at(100 + secs);
         worker.saw_session(now, &session(1), Fence(7), Some(Ok(session_record(1, 7, *heartbeat))));
     }
@@ -33,16 +33,16 @@ fn one_that_is_overdue_is_kept_in_sight_and_the_others_are_alarmed() {
     ] {
         let mut worker = led(1, true);
         watches(&mut worker, looks);
-        assert_eq!(worker.look.overdue.contains(&session(1)), overdue, "{looks:?}");
+        assert_eq!(worker.look.overdue().contains(&session(1)), overdue, "{looks:?}");
         let alarms = asked(&mut worker).iter().filter(|asked| matches!(asked.op, Op::Write(_))).count();
         assert_eq!(alarms, usize::from(looks.len() > 1 && looks[1].0 > 20), "once: {looks:?}");
     }
     // What a recent look shows may be old.
     let mut worker = led(1, true);
     watches(&mut worker, &[(0, 1)]);
-    worker.look.latest = false;
+    worker.look.shows(false);
     worker.saw_session(at(130), &session(1), Fence(7), Some(Ok(session_record(1, 7, 1))));
-    assert_eq!((worker.look.next, worker.look.overdue.len()), (at(130).held, 0));
+    assert_eq!((worker.look.next(), worker.look.overdue().len()), (at(130).held, 0));
     assert!(asked(&mut worker).is_empty());
 }
 
@@ -50,13 +50,13 @@ fn one_that_is_overdue_is_kept_in_sight_and_the_others_are_alarmed() {
 fn a_session_that_was_silent_for_a_ttl_is_ended_once_and_all_are_told() {
     let mut worker = led(1, true);
     watches(&mut worker, &[(0, 1)]);
-    worker.look.latest = false;
+    worker.look.shows(false);
     worker.saw_session(at(148), &session(1), Fence(7), Some(Ok(session_record(1, 7, 1))));
     assert!(
         worker.peers.contains_key(&session(1)) && asked(&mut worker).is_empty(),
         "it may have renewed since"
     );
-    assert_eq!(worker.look.next, at(148).held);
+    assert_eq!(worker.look.next(), at(148).held);
     watches(&mut worker, &[(48, 1)]);
     assert!(!worker.peers.contains_key(&session(1)));
     worker.fence_session(at(149), session(1), session_record(1, 7, 1));
@@ -90,7 +90,7 @@ fn a_session_that_is_another_process_now_or_gone_has_left() {
     ] {
         let mut worker = led(1, true);
         worker.peers.get_mut(&session(1)).unwrap().about.leaving = leaving;
-        worker.look.latest = true;
+        worker.look.shows(true);
         let says = format!("{found:?} {leaving}");
         worker.saw_session(at(100), &session(1), Fence(7), found);
         assert_eq!(!worker.peers.contains_key(&session(1)), left, "{says}");
@@ -104,7 +104,7 @@ fn whoever_sees_that_nobody_plans_does_so_itself() {
     let stopped = || Stored { record: Record { tenure: None, ..board(7, 1).record }, ..board(7, 1) };
     let mut worker = led(1, false);
     worker.life.joined = true;
-    worker.look.latest = true;
+    worker.look.shows(true);
     worker.saw_session(at(100), &session(1), Fence(7), Some(Ok(stopped())));
     assert_eq!(worker.advance.wanted_at(), Some(at(100).held));
     worker.wake_advance(at(100));

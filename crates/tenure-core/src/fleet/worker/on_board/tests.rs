@@ -28,7 +28,7 @@ fn who_was_not_first_with_the_alarm_looks_whether_there_is_one() {
         let mut worker = led(1, true);
         worker.raise_alarm(at(100));
         worker.alarmed(at(101), Ok(Answer::Write(Outcome::Lost(Some(standing)))));
-        assert_eq!(worker.look.next == at(101).held, looks);
+        assert_eq!(worker.look.next() == at(101).held, looks);
     }
 }
 

@@ -36,23 +36,24 @@ fn a_drain_waits_for_the_newest_plan_or_for_one_that_was_made_since() {
         has(&mut worker, 1, Stage::Held, Some(0));
         worker.lister = Lister::rested(Fence(listed), Tick(0), Tick::NEVER);
         worker.planned_from = at(planned).held;
-        (worker.look.seen_from, worker.look.next) = (at(seen).held, at(900).held);
+        worker.look.answered_from(at(seen).held);
+        worker.look.plan(at(900).held);
         worker.drains = Drains::planned(Some(at(100).held), false);
         worker.wake_drains(at(99));
         assert_eq!(
-            (worker.look.next, worker.drains.wake_at(&worker.life)),
+            (worker.look.next(), worker.drains.wake_at(&worker.life)),
             (at(900).held, Some(at(100).held))
         );
         worker.wake_drains(at(101));
-        assert_eq!(worker.look.next, at(101).held, "it looks whether the plan is the newest");
-        worker.look.next = at(900).held;
+        assert_eq!(worker.look.next(), at(101).held, "it looks whether the plan is the newest");
+        worker.look.plan(at(900).held);
         assert_eq!(worker.drains.wake_at(&worker.life), None, "the look will wake it");
         let says = format!("{seen} {listed} {planned}");
         let draining = FleetNotice::Draining(LeaseId(1), Reason::Moved(holder(1)), at(106).held);
         assert_eq!(told(&mut worker), if drains { vec![draining] } else { vec![] }, "{says}");
         assert_eq!(worker.drains.planned_for(), if drains { None } else { Some(at(100).held) }, "{says}");
         worker.wake_drains(at(102));
-        assert_eq!(worker.look.next, at(900).held, "once is enough: {says}");
+        assert_eq!(worker.look.next(), at(900).held, "once is enough: {says}");
     }
 }
 

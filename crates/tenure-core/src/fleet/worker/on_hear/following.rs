@@ -97,7 +97,7 @@ impl FleetWorker {
         self.tell_summary(&part.planner.session, incoming);
         self.wake_claims(now);
         if !self.awaited.is_empty() {
-            self.look_now(now);
+            self.look.now(now);
         }
         !overtaken.is_empty()
     }

@@ -23,17 +23,17 @@ fn by_board(others: usize, plans: bool, rest: u32) -> FleetWorker {
         board::mark(worker.env.board_key.clone(), &seen, &mark(rest, &[]), &none, Nonce(1), at(0).wall);
     worker.board.see(Some(Stored::new(write.record).versioned(Version(9))));
     worker.hearing = Hearing::after(planner, 1);
-    worker.look.wary_until = Tick(0);
+    worker.look.be_wary(Tick(0));
     worker
 }
 
 /// In how many intervals of 16 s it looks again after looks that showed these heartbeats of the planner at these times.
 fn rests(worker: &mut FleetWorker, beats: &[(u64, u128)]) -> u64 {
     for (secs, beat) in beats {
-        worker.look.next = at(secs + 16).held;
+        worker.look.plan(at(secs + 16).held);
         worker.rest_after(at(*secs), Some(&session_record(1, 7, *beat)));
     }
-    worker.look.next.since(at(beats.last().unwrap().0).held).as_secs() / 16
+    worker.look.next().since(at(beats.last().unwrap().0).held).as_secs() / 16
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn who_waits_for_something_goes_on_looking() {
             has(worker, 0, Stage::Draining, None);
         },
         &|worker| worker.board.reads(false),
-        &|worker| worker.look.overdue.extend([session(1)]),
+        &|worker| worker.look.is_overdue(&session(1)),
         &|worker| worker.advance.want(at(200).held),
         &|worker| worker.life.leaving = true,
         &|worker| worker.doubts.list_at = Some(at(200).held),
@@ -98,7 +98,7 @@ fn a_letter_about_its_own_part_has_a_worker_look() {
     for (about, looks) in [(0, true), (1, false)] {
         let mut worker = by_board(2, false, 32);
         worker.got_letter(at(100), fleet().part(&holder(about)).unwrap());
-        assert_eq!(worker.look.next == at(100).held, looks, "{about}");
+        assert_eq!(worker.look.next() == at(100).held, looks, "{about}");
     }
 }
 

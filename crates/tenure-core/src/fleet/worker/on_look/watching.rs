@@ -5,7 +5,11 @@
 use super::*;
 use crate::fleet::board::{self, ToldPlan};
 use crate::fleet::worker::alone::*;
-use crate::values::fence::{Nonce, Version};
+use crate::fleet::worker::look::watched_at_once;
+use crate::op::Listed;
+use crate::values::fence::{Fence, Nonce, Version};
+use crate::values::key::Key;
+use crate::values::time::Tick;
 use crate::values::time::Wall;
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,13 +17,18 @@ use std::time::Duration;
 /// The worker 0 plans for so many others.
 fn planner(others: usize) -> FleetWorker {
     let mut worker = led(others, true);
-    worker.look.wary_until = Tick(0);
+    worker.look.be_wary(Tick(0));
     worker
+}
+
+/// How many sessions a page shows.
+fn at_once(worker: &mut FleetWorker) -> usize {
+    worker.as_looker(at(0), |_, ctx| watched_at_once(ctx))
 }
 
 /// What it asks, by the keys of a look or where a page begins.
 fn asks(worker: &mut FleetWorker) -> Vec<Result<Vec<Key>, Option<Key>>> {
-    let at_once = worker.watched_at_once();
+    let at_once = at_once(worker);
     let requests = asked(worker).into_iter().filter_map(|request| match request.op {
         Op::ReadMany(keys, _) => Some(Ok(keys)),
         Op::List { prefix, after, limit } => {
@@ -34,7 +43,7 @@ fn asks(worker: &mut FleetWorker) -> Vec<Result<Vec<Key>, Option<Key>>> {
 
 /// Looks, and is shown the board as it was.
 fn looks(worker: &mut FleetWorker, secs: u64) -> Vec<Key> {
-    worker.look.next = at(secs).held;
+    worker.look.plan(at(secs).held);
     worker.wake_look(at(secs));
     let keys = asks(worker).remove(0).unwrap();
     let shown = keys.iter().filter_map(|key| match key {
@@ -67,7 +76,7 @@ fn reads_pages(worker: &mut FleetWorker, secs: u64, there: impl Fn(usize) -> boo
     let mut pages = 0;
     while let Some(Err(after)) = asks(worker).first() {
         pages += 1;
-        let limit = worker.watched_at_once();
+        let limit = at_once(worker);
         let page = page(limit, after.as_ref(), &there, heartbeat);
         worker.watched_page(at(secs), limit, Ok(Answer::Listed(page)));
     }
@@ -79,12 +88,12 @@ fn a_small_fleet_is_watched_one_by_one_and_a_large_one_by_pages() {
     for (others, alone, pages) in [(31, 32, 0), (32, 1, 3), (50, 1, 5)] {
         let mut worker = planner(others);
         assert_eq!(looks(&mut worker, 100).len(), alone, "{others}");
-        assert_eq!(worker.look.under_way, pages > 0);
+        assert_eq!(worker.look.is_under_way(), pages > 0);
         assert_eq!(reads_pages(&mut worker, 100, |n| n <= others, 1), pages);
-        assert!(!worker.look.under_way && worker.advance.is_idle() && worker.look.overdue.is_empty());
+        assert!(!worker.look.is_under_way() && worker.advance.is_idle() && worker.look.overdue().is_empty());
         assert_eq!(worker.look.wake_at(), Some(at(116).held));
         assert_eq!(looks(&mut worker, 110), [worker.env.board_key.clone()], "it is not yet time");
-        assert!(!worker.look.under_way);
+        assert!(!worker.look.is_under_way());
     }
 }
 
@@ -100,7 +109,7 @@ fn l1_whoever_is_gone_or_overdue_is_noticed_on_each_page() {
         for (secs, silent) in [(100, 1), (116, 1), (132, 1)] {
             looks(&mut worker, secs);
             while let Some(Err(after)) = asks(&mut worker).first() {
-                let limit = worker.watched_at_once();
+                let limit = at_once(&mut worker);
                 let mut page = page(limit, after.as_ref(), |n| n <= 40, u128::from(secs));
                 for listed in page.iter_mut().filter(|listed| listed.key == session(who)) {
                     listed.stored = Ok(session_record(who, 7, silent));
@@ -108,7 +117,7 @@ fn l1_whoever_is_gone_or_overdue_is_noticed_on_each_page() {
                 worker.watched_page(at(secs), limit, Ok(Answer::Listed(page)));
             }
         }
-        assert_eq!(worker.look.overdue, BTreeSet::from([session(who)]));
+        assert_eq!(worker.look.overdue(), [session(who)]);
         assert!(looks(&mut worker, 134).contains(&session(who)), "it is looked at alone");
     }
 }
@@ -121,16 +130,16 @@ fn where_a_page_is_refused_all_are_read_one_by_one_at_once_and_later_by_pages() 
         let mut worker = planner(40);
         looks(&mut worker, 100);
         assert_eq!(asks(&mut worker), [Err(None)]);
-        let limit = worker.watched_at_once();
+        let limit = at_once(&mut worker);
         worker.watched_page(at(101), limit, Err(error.clone()));
         assert_eq!(worker.look.wake_at(), Some(at(104).held));
         assert_eq!(told(&mut worker), [FleetNotice::Trouble(error)]);
         assert_eq!(looks(&mut worker, 104).len(), shown);
-        assert_eq!(worker.look.under_way, shown == 1);
+        assert_eq!(worker.look.is_under_way(), shown == 1);
         assert_eq!(reads_pages(&mut worker, 104, |n| n <= 40, 1), if shown == 1 { 4 } else { 0 });
-        assert!(!worker.look.under_way && worker.advance.is_idle());
+        assert!(!worker.look.is_under_way() && worker.advance.is_idle());
         assert_eq!(looks(&mut worker, 120).len(), 1);
-        assert!(worker.look.under_way);
+        assert!(worker.look.is_under_way());
     }
 }
 
@@ -139,7 +148,7 @@ fn a_page_has_up_to_a_quarter_more_where_that_spares_one() {
     let mut worker = planner(40);
     for (page, limit) in [(1000, 1000), (41, 42), (34, 42), (33, 33), (10, 11), (2, 2), (1, 1)] {
         worker.env.options.page = page;
-        assert_eq!(worker.watched_at_once(), limit, "{page}");
+        assert_eq!(at_once(&mut worker), limit, "{page}");
     }
 }
 
@@ -159,7 +168,7 @@ fn whoever_plans_no_more_asks_for_no_further_page_and_looks_again_if_there_was_a
     looks(&mut worker, 100);
     let first = asks(&mut worker);
     assert_eq!(first, [Err(None)]);
-    worker.look_now(at(101));
+    worker.look.now(at(101));
     assert_eq!(worker.look.wake_at(), None, "a page is under way");
     worker.board.see(None);
     worker.watched_page(at(102), 10, Ok(Answer::Listed(page(10, None, |n| n <= 40, 1))));
@@ -176,7 +185,7 @@ fn standby(others: usize, age_error: Option<Duration>) -> FleetWorker {
     let (seen, by) = (worker.board.stored().unwrap().clone(), BTreeSet::from([holder(0)]));
     let write = board::mark(worker.env.board_key.clone(), &seen, &mark, &by, Nonce(1), at(0).wall);
     worker.board.see(Some(Stored::new(write.record).versioned(Version(9))));
-    worker.look.wary_until = Tick(0);
+    worker.look.be_wary(Tick(0));
     assert!(worker.is_standby());
     worker.peers.values_mut().for_each(|peer| peer.attested = age_error.is_some());
     worker
@@ -192,7 +201,7 @@ fn stands_by(worker: &mut FleetWorker, secs: u64, planner: u64, ahead: &[usize])
         stored.record.stamp = Wall(by_wall * 1000);
         stored.aged(Some(Duration::from_secs(secs - renewed)))
     };
-    worker.look.next = at(secs).held;
+    worker.look.plan(at(secs).held);
     worker.wake_look(at(secs));
     let keys = asks(worker).remove(0).unwrap();
     let seen: Vec<usize> = keys.iter().filter_map(number).collect();
@@ -203,7 +212,7 @@ fn stands_by(worker: &mut FleetWorker, secs: u64, planner: u64, ahead: &[usize])
     let mut pages = 0;
     while let Some(Err(after)) = asks(worker).first() {
         pages += 1;
-        let limit = worker.watched_at_once();
+        let limit = at_once(worker);
         let keys: BTreeSet<Key> = (0..100).filter(|n| *n <= worker.peers.len()).map(session).collect();
         let page = keys.into_iter().filter(|key| after.as_ref().is_none_or(|after| key > after)).take(limit);
         let page = page.map(|key| (number(&key).unwrap(), key));
@@ -222,7 +231,7 @@ fn c1_who_stands_by_in_a_large_fleet_looks_at_all_others_seldom_where_records_te
     let looks: Vec<u64> =
         (0..50).map(|n| 100 + 16 * n).filter(|t| stands_by(&mut worker, *t, *t, &[]).1 > 0).collect();
     assert_eq!(looks, [100, 100 + 16 * 24, 100 + 16 * 48]);
-    assert!(worker.advance.is_idle() && worker.look.overdue.is_empty());
+    assert!(worker.advance.is_idle() && worker.look.overdue().is_empty());
 }
 
 #[test]
@@ -264,10 +273,10 @@ fn l1_who_stands_by_looks_at_all_others_as_soon_as_the_planner_is_silent() {
     assert_eq!(stands_by(&mut worker, 116, 116, &[]), (vec![], 0));
     // 5/12 of a ttl is 20 s. What the first look shows may be old.
     stands_by(&mut worker, 137, 116, &[]);
-    assert!(worker.look.overdue.is_empty());
+    assert!(worker.look.overdue().is_empty());
     assert_eq!(worker.look.wake_at(), Some(at(137).held));
     assert_eq!(stands_by(&mut worker, 137, 116, &[]), (vec![], 0));
-    assert!(worker.look.overdue.contains(&session(1)));
+    assert!(worker.look.overdue().contains(&session(1)));
     assert_eq!(worker.look.wake_at(), Some(at(137).held), "the latest state shows the same");
     assert_eq!(stands_by(&mut worker, 137, 116, &[]), (vec![], 4));
     assert_eq!(stands_by(&mut worker, 140, 116, &[]), (vec![], 0));
@@ -281,7 +290,7 @@ fn a_look_that_failed_counts_as_none_and_the_next_one_is_at_all_again() {
     let mut worker = planner(3);
     let all = looks(&mut worker, 100).len();
     assert_eq!(looks(&mut worker, 105).len(), 1, "the board alone");
-    worker.look.next = at(120).held;
+    worker.look.plan(at(120).held);
     worker.wake_look(at(120));
     assert_eq!(asks(&mut worker).len(), 1);
     worker.looked(at(121), Err(StoreError::unavailable("away")));

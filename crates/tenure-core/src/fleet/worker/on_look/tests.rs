@@ -8,12 +8,15 @@ use crate::fleet::worker::alone::{
 };
 use crate::fleet::worker::awaited::AWAITED;
 use crate::fleet::worker::listing::Lister;
-use crate::values::fence::{Nonce, Version};
+use crate::op::{Freshness, Listed};
+use crate::values::fence::{Fence, Nonce, Version};
+use crate::values::key::Key;
 use crate::values::record::{Attachment, Record};
+use crate::values::time::Tick;
 use std::collections::BTreeSet;
 
 fn looks_at(worker: &mut FleetWorker) -> (Vec<Key>, Freshness) {
-    worker.look.next = at(100).held;
+    worker.look.plan(at(100).held);
     worker.wake_look(at(100));
     match asked(worker).remove(0).op {
         Op::ReadMany(keys, freshness) => (keys, freshness),
@@ -34,9 +37,9 @@ fn a_look_is_at_the_latest_state_if_anything_may_be_news() {
     };
     assert_eq!(freshness(&|_| ()), Freshness::Recent);
     let reasons: [&dyn Fn(&mut FleetWorker); 9] = [
-        &|worker| worker.look.closely = true,
+        &|worker| worker.look.is_to_show(true),
         &|worker| worker.board.alarms(at(99)),
-        &|worker| worker.look.wary_until = at(101).held,
+        &|worker| worker.look.be_wary(at(101).held),
         &|worker| {
             worker.awaited.insert(unit(0));
         },
@@ -44,7 +47,7 @@ fn a_look_is_at_the_latest_state_if_anything_may_be_news() {
             has(worker, 0, Stage::Draining, Some(1));
         },
         &|worker| {
-            worker.look.overdue.insert(session(1));
+            worker.look.is_overdue(&session(1));
         },
         &|worker| worker.drains = Drains::planned(Some(at(99).held), true),
         &|worker| worker.board.reads(false),
@@ -59,7 +62,7 @@ fn a_look_is_at_the_latest_state_if_anything_may_be_news() {
 fn a_look_that_failed_is_repeated_as_close_as_it_was() {
     for (closely, freshness) in [(true, Freshness::Latest), (false, Freshness::Recent)] {
         let mut worker = led(1, true);
-        worker.look.closely = closely;
+        worker.look.is_to_show(closely);
         for _ in 0..3 {
             assert_eq!(looks_at(&mut worker).1, freshness);
             worker.looked(at(101), Err(StoreError::unavailable("away")));
@@ -79,15 +82,15 @@ fn a_look_that_failed_is_repeated_as_close_as_it_was() {
 #[test]
 fn a_look_comes_at_its_time_and_not_while_another_is_under_way() {
     let mut worker = led(1, true);
-    worker.look.next = at(100).held;
+    worker.look.plan(at(100).held);
     let looks = |worker: &mut FleetWorker, secs| {
         worker.wake_look(at(secs));
         asked(worker).len()
     };
     assert_eq!(looks(&mut worker, 99), 0);
-    assert_eq!((looks(&mut worker, 100), worker.look.next), (1, at(116).held));
+    assert_eq!((looks(&mut worker, 100), worker.look.next()), (1, at(116).held));
     assert_eq!(looks(&mut worker, 200), 0);
-    worker.look.under_way = false;
+    worker.look.end();
     assert_eq!((looks(&mut worker, 115), looks(&mut worker, 116)), (0, 1));
 }
 
@@ -98,7 +101,7 @@ fn awaited_units_are_looked_at_in_turn() {
         (0..units).map(unit).for_each(|unit| worker.awaited.insert(unit));
         let mut all: Vec<Key> = Vec::new();
         for turn in turns {
-            worker.look.under_way = false;
+            worker.look.end();
             let keys = looks_at(&mut worker).0.split_off(1);
             assert_eq!(keys.iter().collect::<BTreeSet<_>>().len(), keys.len(), "each once");
             assert_eq!(keys.len(), turn);
@@ -121,7 +124,7 @@ fn the_next_look_comes_the_sooner_the_more_there_is_to_see() {
             worker.pace(at(100)).as_millis()
         };
         assert_eq!(pace(&|_| ()), 16_000);
-        assert_eq!(pace(&|worker| worker.look.wary_until = at(100).held), 16_000);
+        assert_eq!(pace(&|worker| worker.look.be_wary(at(100).held)), 16_000);
         assert_eq!(pace(&|worker| worker.board.alarms(at(4))), 16_000, "two ttls ago");
         assert_eq!(
             pace(&|worker| {
@@ -129,7 +132,7 @@ fn the_next_look_comes_the_sooner_the_more_there_is_to_see() {
             }),
             16_000
         );
-        assert_eq!(pace(&|worker| worker.look.wary_until = at(101).held), close);
+        assert_eq!(pace(&|worker| worker.look.be_wary(at(101).held)), close);
         assert_eq!(pace(&|worker| worker.board.alarms(at(5))), close);
         assert_eq!(
             pace(&|worker| {
@@ -177,13 +180,13 @@ fn l2_all_that_were_written_after_long_drains_are_seen_in_the_next_looks() {
     let mut worker = led(1, true);
     (0..200).map(unit).for_each(|unit| worker.awaited.insert(unit));
     worker.awaited.begin(at(0));
-    worker.look.next = at(900).held;
+    worker.look.plan(at(900).held);
     for n in 50..200 {
         worker.hint(at(500), &Hint::Key(unit(n)));
     }
     let (mut seen, mut took) = (BTreeSet::new(), Vec::new());
     for turn in 0..4 {
-        let soon = worker.look.next;
+        let soon = worker.look.next();
         took.push(soon.since(at(500).held));
         let now = Now { held: soon, ..at(500) };
         worker.wake_look(now);
@@ -203,7 +206,7 @@ fn l2_all_that_were_written_after_long_drains_are_seen_in_the_next_looks() {
     }
     assert!((50..200).all(|n| seen.contains(&unit(n))), "{}", seen.len());
     assert!(took[3] <= worker.env.interval(), "{took:?}");
-    assert!(worker.look.next > worker.look.sent.after(worker.env.part(32) * 2), "and then as before");
+    assert!(worker.look.next() > worker.look.sent().after(worker.env.part(32) * 2), "and then as before");
 }
 
 /// The writes of its owner, while that goes on.
@@ -214,10 +217,11 @@ fn hints_about_what_has_been_awaited_for_long_bring_looks_and_not_many() {
     {
         let mut worker = led(1, true);
         [0, 1].map(unit).into_iter().for_each(|unit| worker.awaited.insert(unit));
-        (worker.look.sent, worker.look.next) = (at(secs).held, at(900).held);
+        worker.look.rest_from(at(secs).held);
+        worker.look.plan(at(900).held);
         worker.hint(Now { held: at(secs).held.after(Duration::from_millis(100)), ..at(secs) }, &hint);
         let next = if claims { at(900).held } else { at(secs).held.after(worker.env.part(32)) };
-        assert_eq!((worker.own.contains_key(&unit(1)), worker.look.next), (claims, next), "{hint:?}");
+        assert_eq!((worker.own.contains_key(&unit(1)), worker.look.next()), (claims, next), "{hint:?}");
         if let (false, Hint::Key(key)) = (claims, hint) {
             assert_eq!(worker.awaited.next_look().first(), Some(&key));
         }
@@ -229,12 +233,12 @@ fn a_hint_of_no_key_is_followed_at_once_only_if_something_is_awaited() {
     for (awaits, next) in [(false, 101_500), (true, 100_100)] {
         let mut worker = led(1, true);
         looks_at(&mut worker);
-        worker.look.under_way = false;
+        worker.look.end();
         if awaits {
             worker.awaited.insert(unit(0));
         }
         worker.hint(Now { held: Tick(100_100_000_000), ..at(100) }, &Hint::Any);
-        assert_eq!(worker.look.next, Tick(next * 1_000_000));
+        assert_eq!(worker.look.next(), Tick(next * 1_000_000));
     }
 }
 
@@ -257,7 +261,7 @@ fn what_a_recent_look_shows_is_looked_at_once_more_if_it_is_news() {
         assert_eq!(looks_at(&mut worker).1, Freshness::Recent);
         let says = format!("{found:?}");
         worker.looked(at(101), listed(found));
-        assert_eq!(worker.look.next == at(101).held, is_news, "{says}");
+        assert_eq!(worker.look.next() == at(101).held, is_news, "{says}");
         assert!(worker.peers.contains_key(&session(1)) && worker.advance.is_idle(), "{says}");
         assert_eq!(worker.board.stored().map(|board| board.version.0), Some(1), "{says}");
     }
@@ -274,9 +278,9 @@ fn a_board_is_alarming_from_when_on_it_first_showed_the_alarm_until_it_shows_non
             ends.map(|secs| secs + 1 - 96)
         };
         worker.saw_board(at(100), Some(alarm(&own_board(7, 1), 2)));
-        assert_eq!((since(&worker), worker.look.wary_until), (Some(100), Tick(0)));
+        assert_eq!((since(&worker), worker.look.wary_until()), (Some(100), Tick(0)));
         let soon = at(100).held.after(worker.pace(at(100)));
-        assert!(worker.pace(at(100)) < worker.env.interval() && worker.look.next == soon);
+        assert!(worker.pace(at(100)) < worker.env.interval() && worker.look.next() == soon);
         worker.saw_board(at(150), Some(alarm(&own_board(7, 1), 2)));
         assert_eq!(since(&worker), Some(100), "the same one");
         worker.saw_board(at(160), Some(alarm(&own_board(7, 1), 3)));
@@ -284,7 +288,7 @@ fn a_board_is_alarming_from_when_on_it_first_showed_the_alarm_until_it_shows_non
         worker.saw_board(at(170), Some(own_board(8, 4)));
         // Whoever has a push hears of the next alarm anyway.
         let wary = if push { Tick(0) } else { at(176).held };
-        assert_eq!((since(&worker), worker.look.wary_until), (None, wary));
+        assert_eq!((since(&worker), worker.look.wary_until()), (None, wary));
     }
 }
 
@@ -319,8 +323,8 @@ fn whoever_plans_or_stands_by_looks_at_all_once_an_interval_and_others_at_the_pl
     let keys = |worker: &mut FleetWorker| looks_at(worker).0.split_off(1);
     let mut planner = led(3, true);
     assert_eq!(keys(&mut planner), [session(1), session(2), session(3)]);
-    planner.look.under_way = false;
-    planner.look.overdue.insert(session(2));
+    planner.look.end();
+    planner.look.is_overdue(&session(2));
     assert_eq!(keys(&mut planner), [session(2)], "meanwhile at who is overdue");
     let mut other = led(3, false);
     assert_eq!(keys(&mut other), [session(1)]);
