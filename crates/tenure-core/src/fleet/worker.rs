@@ -10,15 +10,20 @@
 //! | part | what it keeps |
 //! |---|---|
 //! | `known_board` | the board as it was seen last, who plans by it, and the alarm |
+//! | `roster` | the other workers, and the units that are to go to one of them |
+//! | `look`, `look::watch` | when to look at the board and which sessions, and who is overdue; `on_look` and `lead` say what follows |
 //! | `planner` | what was told of which plan; `on_planner` does what it asks for |
 //! | `listing::lister` | when to list, and what was listed so far; `on_listing` makes the plan of that |
+//! | `hear` | which plan was heard, and what of the next one was read so far; `on_hear` follows that |
 //! | `advance` | whether the board is to be raised; `on_board` raises it |
 //! | `letters`, `burial` | letters under way, and dead sessions that are to be ended; `connect` does what they ask for |
-//! | `own`, `claims`, `awaited` | units that this worker has, claims next, and waits for |
+//! | `own`, `awaited` | units that this worker has, by which plan, and units that it waits for |
+//! | `claims` | claims that wait or are under way; `on_claims` makes them |
+//! | `drain` | when units drain that have to go; `on_drain` drains them |
 //! | `profile` | what the session's record says of this worker |
 //!
-//! The other files are steps of the worker itself, beside a little state of their own. `look` and `watch` see the board and sessions, and `lead` says what
-//! follows. `hear` reads this worker's part of a plan, and `act` follows it: `drain` ends what is done for units that have to go, and `release` gives them up.
+//! The other files are steps of the worker itself, and some of them have a little state of their own: `doubts`, `retry` and `rest`. `act` follows a plan, and
+//! `release` gives up what has to go.
 
 mod act;
 mod advance;
@@ -62,6 +67,7 @@ mod release;
 mod requests;
 mod rest;
 mod retry;
+mod roster;
 
 use super::talk::{FleetCommand, FleetNotice, Options, Reason};
 use crate::holder::command::Command;
@@ -79,7 +85,6 @@ use crate::values::time::{Now, Tick};
 use advance::BoardAdvance;
 use awaited::Awaited;
 use burial::Burials;
-use choice::Choice;
 use claims::Claims;
 use doubts::Doubts;
 use drain::Drains;
@@ -89,7 +94,6 @@ use io::{InFlight, Io, OWN};
 use known_board::KnownBoard;
 use letters::Letters;
 use lifecycle::Lifecycle;
-use listed::Peer;
 use listing::Lister;
 use look::Look;
 use own::{Own, OwnUnits, Stage};
@@ -98,7 +102,7 @@ use planner::PlannerRole;
 use profile::Profile;
 use rest::Rest;
 use retry::Retries;
-use std::collections::BTreeMap;
+use roster::Roster;
 
 /// Tells the worker's own nonces from its holder's.
 const OUTSIDE_HOLDER: u64 = 0x666c_6565_7466_6c65;
@@ -116,7 +120,7 @@ pub struct FleetWorker {
     lister: Lister,
     planner: PlannerRole,
     hearing: Hearing,
-    peers: BTreeMap<Key, Peer>,
+    roster: Roster,
     own: OwnUnits,
     claims: Claims,
     /// Units that are planned for this worker but held by another.
@@ -124,12 +128,8 @@ pub struct FleetWorker {
     retries: Retries,
     letters: Letters,
     rest: Rest,
-    /// Units that are to go to others, who have to be listed first.
-    choices: Vec<Choice>,
     doubts: Doubts,
     burials: Burials,
-    /// When the listing that the present plan was made from began.
-    planned_from: Tick,
     drains: Drains,
     io: Io,
 }
@@ -218,17 +218,15 @@ impl FleetWorker {
             lister: Lister::default(),
             planner: PlannerRole::default(),
             hearing: Hearing::default(),
-            peers: BTreeMap::new(),
+            roster: Roster::default(),
             own: OwnUnits::default(),
             claims: Claims::default(),
             awaited: Awaited::default(),
             retries: Retries::default(),
             letters: Letters::default(),
             rest: Rest::default(),
-            choices: Vec::new(),
             doubts: Doubts::default(),
             burials: Burials::default(),
-            planned_from: Tick(0),
             drains: Drains::default(),
             io: Io::default(),
         })

@@ -101,11 +101,12 @@ impl FleetWorker {
 
     /// Notes who is to have each of the own units, and which of them have to go.
     fn revise_own(&mut self, units: &Sorted<Unit>, targets: &Sorted<Target>, damaged: &BTreeSet<Key>) {
+        let planned_from = self.own.planned_from();
         for (key, own) in self.own.iter_mut() {
             let unit = units.get(key);
             if let Some(unit) = unit {
                 // How it failed last may have been written after it was listed.
-                let retry = if own.since < self.planned_from { unit.spec.retry } else { own.spec.retry };
+                let retry = if own.since < planned_from { unit.spec.retry } else { own.spec.retry };
                 own.spec = UnitSpec { retry, ..(*unit.spec).clone() };
             }
             // What can't be read can't be had by anybody else either, so it may as well go on here.
@@ -119,7 +120,7 @@ impl FleetWorker {
                 _ if closed != Status::Open => Some(Reason::Closed(closed)),
                 (_, Some(session)) if *session == self.env.me => None,
                 _ if self.life.leaving => Some(Reason::Leaving),
-                (_, Some(session)) => self.peers.get(session).map(|peer| Reason::Moved(peer.holder.clone())),
+                (_, Some(session)) => self.roster.moved_to(session),
                 (Some(Err(why)), None) => Some(Reason::Uncovered(*why)),
                 (_, None) => None,
             };
@@ -168,9 +169,7 @@ impl FleetWorker {
             None => false,
             Some(None) => true,
             Some(Some(_)) if self.env.has_bug(Bug::DeadTransfereeTrusted) => true,
-            Some(Some(attachment)) => {
-                self.peers.get(&attachment.session).is_some_and(|peer| peer.fence == attachment.fence)
-            }
+            Some(Some(attachment)) => self.roster.has(&attachment.session, attachment.fence),
         };
         match UnitSpec::parse(stored.record.metadata.clone()) {
             Ok((spec, _)) if spec.status != Status::Open => drop(self.awaited.remove(&key)),

@@ -84,7 +84,7 @@ pub(in crate::fleet) fn worker(others: usize) -> FleetWorker {
             letters: true,
             attested: false,
         };
-        worker.peers.insert(session(n), peer);
+        worker.roster.insert(session(n), peer);
     }
     worker
 }
@@ -197,7 +197,7 @@ pub(in crate::fleet) fn myself() -> Attachment {
 /// The worker 0 with so many others, for whom it plans, or the worker 1 does.
 pub(in crate::fleet) fn led(others: usize, plans: bool) -> FleetWorker {
     let mut worker = up();
-    worker.peers = self::worker(others).peers;
+    worker.roster = self::worker(others).roster;
     let other = Attachment { session: session(1), fence: Fence(7) };
     worker.board.see(Some(board_by(7, 1, &if plans { myself() } else { other })));
     worker.advance.end();

@@ -38,7 +38,7 @@ impl FleetWorker {
         if end == EndedUnit::Abandoned && own.stage == Stage::Draining {
             return self.give_away(now, lease);
         }
-        self.choices.push(Choice { lease, request, end });
+        self.roster.choose_from(Choice { lease, request, end });
         if self.is_planner() || self.board.is_blind() || !self.lister.may_list(now) {
             self.choose_from_roster(now);
         }
@@ -47,12 +47,12 @@ impl FleetWorker {
     /// Whether the roster has to be listed: for that, or since this worker stands by and there is a new generation.
     pub(super) fn wants_roster(&self) -> bool {
         let generation = self.generation();
-        !self.choices.is_empty() || self.is_standby() && !self.lister.has_roster_of(generation)
+        self.roster.is_awaited() || self.is_standby() && !self.lister.has_roster_of(generation)
     }
 
     /// The others are known, or as many of them as there are to be known.
     pub(super) fn choose_from_roster(&mut self, now: Now) {
-        for Choice { lease, request, end } in std::mem::take(&mut self.choices) {
+        for Choice { lease, request, end } in self.roster.take_choices() {
             // One that is being given up meanwhile is answered by that.
             let stage = self.own_of(lease).map(|(_, own)| own.stage);
             let Some(stage @ (Stage::Held | Stage::Draining)) = stage else { continue };

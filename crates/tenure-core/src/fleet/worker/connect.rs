@@ -4,20 +4,14 @@ use super::letters::LetterStep;
 use super::{FleetWorker, InFlight};
 use crate::op::Answer;
 use crate::values::error::StoreError;
-use crate::values::fence::Fence;
 use crate::values::key::{HolderId, Key};
 use crate::values::record::Stored;
 use crate::values::time::{Now, Tick};
 
 impl FleetWorker {
-    /// The fence of a worker's session, as far as this one knows.
-    fn fence_of(&self, session: &Key) -> Option<Fence> {
-        self.peers.get(session).map(|peer| peer.fence)
-    }
-
     /// Tells the worker with this session that a unit was passed on to it.
     pub(super) fn tell_of_unit(&mut self, now: Now, unit: Key, session: Key) {
-        let fence = self.fence_of(&session);
+        let fence = self.roster.fence_of(&session);
         let step = self.letters.about_unit(&self.env, session, unit, fence);
         self.on_letter_step(now.held, step);
     }
@@ -50,7 +44,7 @@ impl FleetWorker {
         match step {
             Some(LetterStep::Send(session, about, op)) => self.send(InFlight::Letter(session, about), op),
             Some(LetterStep::Again(session, about)) => {
-                if let Some(fence) = self.fence_of(&session) {
+                if let Some(fence) = self.roster.fence_of(&session) {
                     let step = self.letters.write(session, about, fence);
                     self.on_letter_step(now, step);
                 }

@@ -105,9 +105,7 @@ impl FleetWorker {
             _ => return self.session_left(now, key),
         };
         let attested = self.is_attested(now, &stored, &tenure);
-        if let Some(peer) = self.peers.get_mut(key) {
-            peer.attested = attested;
-        }
+        self.roster.attest(key, attested);
         let verdict = self.holder.judge(now, key, &stored, &tenure);
         if self.env.has_bug(Bug::SessionSilenceForgotten) {
             self.holder.forget_silence(key);
@@ -121,7 +119,7 @@ impl FleetWorker {
 
     /// It has stopped, or its session is a new one.
     fn session_left(&mut self, now: Now, key: &Key) {
-        let leaving = self.peers.remove(key).is_some_and(|peer| peer.about.leaving);
+        let leaving = self.roster.left(key).is_some_and(|peer| peer.about.leaving);
         self.look.left(key);
         if !self.replaces_planner(now, key) && !leaving && self.is_planner() {
             self.want_advance(now.held);
@@ -130,7 +128,7 @@ impl FleetWorker {
 
     /// Its units can be taken once its session can't be renewed any more.
     pub(super) fn fence_session(&mut self, now: Now, key: Key, stored: Stored) {
-        self.peers.remove(&key);
+        self.roster.left(&key);
         self.look.left(&key);
         if self.io.is_fencing(&key) || self.env.has_bug(Bug::DeadSessionIgnored) {
             return;

@@ -27,6 +27,14 @@ pub(super) struct Peer {
     pub(super) attested: bool,
 }
 
+impl Peer {
+    /// One of whom no more is known than a plan says.
+    pub(super) fn named(holder: HolderId, fence: Fence, ttl: Ttl) -> Peer {
+        let (about, heartbeat) = (About::default(), Nonce(0));
+        Peer { holder, fence, ttl, about, has: None, heartbeat, planned: 0, letters: true, attested: false }
+    }
+}
+
 /// A unit as its record showed it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Unit {

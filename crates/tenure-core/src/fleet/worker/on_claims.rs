@@ -3,7 +3,6 @@
 use super::FleetWorker;
 use super::claims::{Claim, RefusedClaim};
 use crate::fleet::seen::ListedRecord;
-use crate::fleet::talk::Reason;
 use crate::holder::lease_id::LeaseId;
 use crate::values::time::Now;
 use std::collections::VecDeque;
@@ -22,8 +21,7 @@ impl FleetWorker {
                 continue;
             }
             self.try_unit(now, key.clone(), seen.map(ListedRecord::stored));
-            let moved = target.as_ref().and_then(|session| self.peers.get(session));
-            let goes = moved.map(|peer| Reason::Moved(peer.holder.clone()));
+            let goes = target.as_ref().and_then(|session| self.roster.moved_to(session));
             if let Some(own) = self.own.get_mut(&key) {
                 (own.given, own.goes, own.transferee) = (goes.is_some(), goes, target);
                 self.claims.keep(own.lease, claim);
@@ -51,6 +49,7 @@ mod tests {
     //! Plan: so many claims are begun as may be under way, and one more for each that has ended; a new plan replaces what waits; what the store
     //! refuses for now is claimed again after the others and after a pause, unless it is another's by then.
     use super::*;
+    use crate::fleet::talk::Reason;
     use crate::fleet::worker::alone::{at, holder, unit, up, vacant};
     use crate::fleet::worker::own::Own;
     use crate::values::error::StoreError;

@@ -35,7 +35,7 @@ impl FleetWorker {
             is_being_told: plans && self.planner.is_telling(),
             is_stale: is_stale || self.lister.is_listing(),
             looked_from: self.look.seen_from(),
-            planned_from: self.planned_from,
+            planned_from: self.own.planned_from(),
         }
     }
 

@@ -90,7 +90,7 @@ impl FleetWorker {
 
     fn follow_reading(&mut self, now: Now, reading: Reading) {
         let Reading { is_news, began, part, found, .. } = reading;
-        self.planned_from = began;
+        self.own.plan_from(began);
         let Some(part) = part else { return };
         let is_overtaken = self.follow_part(now, &part, found, is_news);
         if is_news && is_overtaken {

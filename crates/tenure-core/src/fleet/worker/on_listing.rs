@@ -103,15 +103,15 @@ impl FleetWorker {
         let dead = std::mem::take(&mut listing.dead);
         self.bury(now, dead, self.is_standby());
         self.lister.end(now, &self.env, &listing, self.board.is_blind());
-        self.peers = listing.peers;
+        self.roster.listed(&self.env, listing.peers);
         self.choose_from_roster(now);
     }
 
     /// A bug on purpose.
     fn keep_stale_roster(&self, listing: &mut Listing) {
-        if self.peers.len() > 1 {
+        if self.roster.len() > 1 {
             listing.peers.retain(|key, _| *key == self.env.me);
-            listing.peers.extend(self.peers.clone());
+            listing.peers.extend(BTreeMap::clone(&self.roster));
         }
     }
 
@@ -119,7 +119,7 @@ impl FleetWorker {
         let Some(fence) = self.session_fence() else { return };
         let plans = listing.purpose == Purpose::Plan;
         self.lister.end(now, &self.env, &listing, self.board.is_blind());
-        self.planned_from = listing.began;
+        self.own.plan_from(listing.began);
         let mut me = Peer {
             holder: self.env.id.clone(),
             fence,
@@ -183,8 +183,7 @@ impl FleetWorker {
         if plans {
             self.tell_plan(now, &listing, &targets, (summary.workers, summary.units));
         }
-        self.peers = listing.peers;
-        self.peers.remove(&self.env.me);
+        self.roster.listed(&self.env, listing.peers);
         self.choose_from_roster(now);
         self.follow_plan(now, listing.units, targets, summary);
     }

@@ -26,7 +26,7 @@ impl FleetWorker {
     /// Lets the look take a step.
     pub(super) fn as_looker<R>(&mut self, now: Now, step: impl FnOnce(&mut Look, &LookCtx<'_>) -> R) -> R {
         let role = self.role();
-        let ctx = LookCtx { now, env: &self.env, board: &self.board, peers: &self.peers, role };
+        let ctx = LookCtx { now, env: &self.env, board: &self.board, peers: &self.roster, role };
         step(&mut self.look, &ctx)
     }
 
@@ -135,7 +135,7 @@ impl FleetWorker {
         };
         for (key, fence) in page.sessions {
             // Meanwhile it may have been found to be gone, or to have come again.
-            if self.peers.get(&key).is_some_and(|peer| peer.fence == fence) {
+            if self.roster.has(&key, fence) {
                 self.saw_session(now, &key, fence, page.found.remove(&key));
             }
         }

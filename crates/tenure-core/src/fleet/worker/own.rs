@@ -69,6 +69,8 @@ pub(super) struct OwnUnits {
     /// The units by their leases, but for one that rests here while its users are answered: to them, it was given up.
     keys: BTreeMap<LeaseId, Key>,
     last_lease: u64,
+    /// When the reading or the listing began that the present plan was made from.
+    planned_from: Tick,
     /// Leases of whose end users were told, and whose records still show them.
     lapsing: BTreeSet<LeaseId>,
     /// The digest of all but those that are touched; none if any may have changed.
@@ -83,6 +85,7 @@ impl Default for OwnUnits {
             all: BTreeMap::new(),
             keys: BTreeMap::new(),
             last_lease: 0,
+            planned_from: Tick(0),
             lapsing: BTreeSet::new(),
             counted: Some(Digest::default()),
             touched: BTreeSet::new(),
@@ -144,6 +147,15 @@ impl OwnUnits {
 
     pub(super) fn show(&mut self, hidden: Option<(LeaseId, Key)>) {
         self.keys.extend(hidden);
+    }
+
+    /// A plan is to be followed that shows units as they were then, or later. What was done since may not show in it.
+    pub(super) fn plan_from(&mut self, began: Tick) {
+        self.planned_from = began;
+    }
+
+    pub(super) fn planned_from(&self) -> Tick {
+        self.planned_from
     }
 
     /// A lease is over for its users, and its record may still show it.

@@ -54,6 +54,7 @@ mod tests {
     use crate::op::{Answer, Outcome};
     use crate::values::error::StoreError;
     use crate::values::fence::{Fence, Version};
+    use std::collections::BTreeMap;
 
     fn ttl(secs: u64) -> Ttl {
         Ttl::new(Duration::from_secs(secs)).unwrap()
@@ -103,7 +104,7 @@ mod tests {
         for (secs, least) in [(48, 1500), (3600, 5000), (86_400, 5000)] {
             let mut worker = led(1, true);
             worker.env.pace = Pace::new(ttl(secs));
-            worker.listed_all(at(0), Listing::of_peers(worker.peers.clone()));
+            worker.listed_all(at(0), Listing::of_peers(BTreeMap::clone(&worker.roster)));
             let pause = worker.lister.rests_until().0.since(at(0).held);
             assert_eq!(pause.as_millis(), least, "{secs}");
             worker.want_advance(at(100).held);

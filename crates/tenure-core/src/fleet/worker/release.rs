@@ -1,7 +1,6 @@
 //! The end of a unit's tenure here: it is given up, passed on to another worker, or lost.
 
 use super::FleetWorker;
-use super::listed::Peer;
 use super::own::{Own, Stage};
 use crate::bugs::Bug;
 use crate::fleet::talk::{FleetNotice, RequestId};
@@ -13,7 +12,6 @@ use crate::holder::update::Transferee;
 use crate::values::error::StoreError;
 use crate::values::key::{HolderId, Key};
 use crate::values::metadata::Metadata;
-use crate::values::record::Attachment;
 use crate::values::time::Now;
 
 impl FleetWorker {
@@ -85,13 +83,12 @@ impl FleetWorker {
     pub(super) fn transferee(&self, lease: LeaseId) -> Option<Transferee> {
         let own = self.own.by_lease(lease)?;
         let session = own.transferee.as_ref().filter(|session| **session != self.env.me)?;
-        self.peers.get(session).filter(|peer| !peer.about.leaving).map(|peer| transferee_of(session, peer))
+        self.roster.transferee(session)
     }
 
     /// Hands it to a worker that is on the roster, once that was listed.
     pub(super) fn hand_to(&mut self, now: Now, lease: LeaseId, request: RequestId, to: &HolderId) {
-        let session = self.peers.iter().find(|(_, peer)| peer.holder == *to && !peer.about.leaving);
-        let session = session.map(|(session, _)| session.clone());
+        let session = self.roster.session_of(to).cloned();
         match (self.own_of(lease), session) {
             (Some((_, own)), session @ Some(_)) => {
                 own.transferee = session;
@@ -116,7 +113,7 @@ impl FleetWorker {
     pub(super) fn forget(&mut self, lease: LeaseId) -> Option<Key> {
         self.claims.ended(lease);
         let key = self.own.forget(lease)?;
-        self.choices.retain(|choice| choice.lease != lease);
+        self.roster.forget_choice(lease);
         self.retries.forget(&key);
         Some(key)
     }
@@ -136,11 +133,6 @@ impl FleetWorker {
             self.want_advance(now.held);
         }
     }
-}
-
-fn transferee_of(session: &Key, peer: &Peer) -> Transferee {
-    let attachment = Attachment { session: session.clone(), fence: peer.fence };
-    Transferee { holder: peer.holder.clone(), attachment, ttl: peer.ttl }
 }
 
 #[cfg(test)]

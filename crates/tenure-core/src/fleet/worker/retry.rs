@@ -17,7 +17,6 @@ use crate::holder::lease_id::LeaseId;
 use crate::values::key::Key;
 use crate::values::time::{Now, Tick};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Bound;
 use std::time::Duration;
 
 /// So many workers at the most are tried at once, before the unit rests for the first time.
@@ -113,7 +112,7 @@ impl FleetWorker {
         let transferee = next.into_iter().next();
         let letter = transferee
             .as_ref()
-            .and_then(|transferee| self.peers.get(transferee))
+            .and_then(|transferee| self.roster.get(transferee))
             .is_some_and(|peer| peer.letters);
         let letter = letter && !self.env.has_bug(Bug::DeclineTellsAll);
         if let Some((_, own)) = self.own_of(lease) {
@@ -137,8 +136,7 @@ impl FleetWorker {
             let has_room = peer.planned < about.units && spec.weight <= about.weight;
             wants && !about.leaving && has_room && spec.needs.is_subset(&about.labels)
         };
-        let after = self.peers.range((Bound::Excluded(self.env.me.clone()), Bound::Unbounded));
-        let all = after.chain(self.peers.range(..self.env.me.clone()));
+        let all = self.roster.in_turn(&self.env);
         all.filter(|(_, peer)| fits(peer)).map(|(session, _)| session.clone()).collect()
     }
 
@@ -214,7 +212,7 @@ impl FleetWorker {
 
     /// What a listing shows of a unit that is this worker's: somebody may have ended its rest.
     pub(super) fn revise_retry(&mut self, now: Now) {
-        let seen = self.planned_from;
+        let seen = self.own.planned_from();
         let ended =
             |unit: &&Key| self.own.get(*unit).is_some_and(|own| !own.spec.fails() && own.since < seen);
         for unit in self.retries.rests.keys().filter(ended).cloned().collect::<Vec<_>>() {

@@ -53,12 +53,12 @@ fn a_session_that_was_silent_for_a_ttl_is_ended_once_and_all_are_told() {
     worker.look.shows(false);
     worker.saw_session(at(148), &session(1), Fence(7), Some(Ok(session_record(1, 7, 1))));
     assert!(
-        worker.peers.contains_key(&session(1)) && asked(&mut worker).is_empty(),
+        worker.roster.contains_key(&session(1)) && asked(&mut worker).is_empty(),
         "it may have renewed since"
     );
     assert_eq!(worker.look.next(), at(148).held);
     watches(&mut worker, &[(48, 1)]);
-    assert!(!worker.peers.contains_key(&session(1)));
+    assert!(!worker.roster.contains_key(&session(1)));
     worker.fence_session(at(149), session(1), session_record(1, 7, 1));
     let requests = asked(&mut worker);
     let [Request { op: Op::Write(write), .. }] = &requests[..] else { panic!("{requests:?}") };
@@ -89,11 +89,11 @@ fn a_session_that_is_another_process_now_or_gone_has_left() {
         (None, false, true),
     ] {
         let mut worker = led(1, true);
-        worker.peers.get_mut(&session(1)).unwrap().about.leaving = leaving;
+        worker.roster.get_mut(&session(1)).unwrap().about.leaving = leaving;
         worker.look.shows(true);
         let says = format!("{found:?} {leaving}");
         worker.saw_session(at(100), &session(1), Fence(7), found);
-        assert_eq!(!worker.peers.contains_key(&session(1)), left, "{says}");
+        assert_eq!(!worker.roster.contains_key(&session(1)), left, "{says}");
         assert_eq!(!worker.advance.is_idle(), left && !leaving, "who leaves has told: {says}");
     }
 }

@@ -35,7 +35,7 @@ fn a_drain_waits_for_the_newest_plan_or_for_one_that_was_made_since() {
         has(&mut worker, 0, Stage::Held, Some(1));
         has(&mut worker, 1, Stage::Held, Some(0));
         worker.lister = Lister::rested(Fence(listed), Tick(0), Tick::NEVER);
-        worker.planned_from = at(planned).held;
+        worker.own.plan_from(at(planned).held);
         worker.look.answered_from(at(seen).held);
         worker.look.plan(at(900).held);
         worker.drains = Drains::planned(Some(at(100).held), false);

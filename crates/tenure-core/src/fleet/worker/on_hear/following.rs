@@ -8,19 +8,15 @@ use crate::fleet::talk::{FleetNotice, Reason, Summary};
 use crate::fleet::unit::{Status, UnitSpec};
 use crate::fleet::worker::FleetWorker;
 use crate::fleet::worker::claims::Claim;
-use crate::fleet::worker::listed::{Owner, Peer, Unit};
+use crate::fleet::worker::listed::{Owner, Unit};
 use crate::fleet::worker::own::Stage;
 use crate::holder::command::Command;
 use crate::holder::lease_id::LeaseId;
 use crate::values::error::StoreError;
-use crate::values::fence::{Fence, Nonce};
 use crate::values::key::{HolderId, Key};
 use crate::values::record::Stored;
-use crate::values::time::{Now, Ttl};
+use crate::values::time::Now;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-
-/// So many others are remembered in any fleet.
-const STRANGERS: usize = 32;
 
 /// What comes of a part's tasks for units that are not this worker's yet.
 #[derive(Default)]
@@ -104,13 +100,13 @@ impl FleetWorker {
 
     /// What a part says of others, so that who they are is known without a listing.
     fn meet_peers(&mut self, part: &Part) {
-        for (holder, (fence, ttl)) in &part.peers {
-            let Ok(session) = self.env.fleet().worker(holder) else { continue };
-            let known = self.peers.get(&session).filter(|peer| peer.fence == *fence).cloned();
-            let peer = known.unwrap_or_else(|| Peer::new(holder.clone(), *fence, *ttl));
-            self.peers.insert(session, peer);
+        self.roster.meet(&self.env, part);
+        if !self.is_watcher() {
+            let workers =
+                self.told_plan().map_or(0, |plan| usize::try_from(plan.counts.0).unwrap_or(usize::MAX));
+            let near = self.own.values().filter_map(|own| own.transferee.clone());
+            self.roster.forget_strangers(&self.env, part, workers, near);
         }
-        self.forget_strangers(part);
     }
 
     /// What is to be done for one unit that is not this worker's yet, by what its record shows now.
@@ -167,19 +163,6 @@ impl FleetWorker {
         wants && has_room && may
     }
 
-    /// Parts name others all the time, and who does not list hears of no end of them. Once these are more than the workers that there are, those stay
-    /// that this worker has something to do with.
-    fn forget_strangers(&mut self, part: &Part) {
-        let workers = self.told_plan().map_or(0, |plan| usize::try_from(plan.counts.0).unwrap_or(usize::MAX));
-        if self.is_watcher() || self.peers.len() <= workers.max(STRANGERS) {
-            return;
-        }
-        let named = part.peers.keys().filter_map(|who| self.env.fleet().worker(who).ok());
-        let near = self.own.values().filter_map(|own| own.transferee.clone());
-        let kept: BTreeSet<Key> = named.chain(near).collect();
-        self.peers.retain(|session, _| kept.contains(session));
-    }
-
     fn is_attached_here(&self, stored: &Stored) -> bool {
         let attachment = stored.record.tenure.as_ref().and_then(|tenure| tenure.attachment.as_ref());
         attachment.is_some_and(|attachment| {
@@ -213,9 +196,10 @@ impl FleetWorker {
 
     /// How units that rest here failed last may have been changed by somebody.
     fn revise_resting(&mut self, now: Now, found: &BTreeMap<Key, Stored>) {
+        let planned_from = self.own.planned_from();
         for unit in self.retries.resting().cloned().collect::<Vec<_>>() {
             let (Some(own), Some(stored)) = (self.own.get_mut(&unit), found.get(&unit)) else { continue };
-            if own.since < self.planned_from
+            if own.since < planned_from
                 && let Ok((spec, _)) = UnitSpec::parse(stored.record.metadata.clone())
             {
                 own.spec = spec;
@@ -242,14 +226,5 @@ impl FleetWorker {
             ..Summary::default()
         };
         self.tell(FleetNotice::Planned(Box::new(summary)));
-    }
-}
-
-impl Peer {
-    /// One of whom no more is known than a plan says.
-    fn new(holder: HolderId, fence: Fence, ttl: Ttl) -> Peer {
-        let about = crate::fleet::about::About::default();
-        let heartbeat = Nonce(0);
-        Peer { holder, fence, ttl, about, has: None, heartbeat, planned: 0, letters: true, attested: false }
     }
 }

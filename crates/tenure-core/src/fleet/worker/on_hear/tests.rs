@@ -309,6 +309,6 @@ fn who_does_not_list_forgets_others_whom_parts_have_named_long_ago() {
         part.peers.insert(holder(n), (Fence(7), ttl()));
         worker.follow_part(at(3), &part, BTreeMap::new(), true);
     }
-    assert!(worker.peers.len() <= 33, "{}", worker.peers.len());
-    assert!(worker.peers.contains_key(&session(199)));
+    assert!(worker.roster.len() <= 33, "{}", worker.roster.len());
+    assert!(worker.roster.contains_key(&session(199)));
 }

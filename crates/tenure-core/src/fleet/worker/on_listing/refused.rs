@@ -49,7 +49,7 @@ fn l2_a_planner_that_cant_list_leaves_that_to_others_for_ever_longer() {
     assert!(worker.planner.may_plan(at(0), &worker.env));
     let waits: Vec<u64> = (0..6).map(|n| resigns(&mut worker, 1000 * (n + 1))).collect();
     assert_eq!(waits, [48, 96, 192, 384, 384, 384]);
-    let listing = Listing::of_peers(worker.peers.clone());
+    let listing = Listing::of_peers(BTreeMap::clone(&worker.roster));
     worker.tell_plan(at(8500), &listing, &Targets::default(), (3, 0));
     let write = board_write(&mut worker).unwrap();
     let won = Answer::Write(Outcome::Won { version: Version(8500), fence: write.record.fence });
@@ -71,7 +71,7 @@ fn c1_who_can_not_list_for_itself_goes_by_what_it_is_told_and_tries_ever_more_se
         gaps.push(gap);
     }
     assert_eq!(gaps, [16, 16, 32, 64, 128, 256, 512, 1024, 1536, 1536, 1536]);
-    let roster = Listing::of_peers(worker.peers.clone());
+    let roster = Listing::of_peers(BTreeMap::clone(&worker.roster));
     worker.lister.end(at(secs), &worker.env, &roster, false);
     worker.refused_listing(at(secs), false);
     assert_eq!(worker.doubts.list_at, None);

@@ -112,7 +112,7 @@ fn a_listing_goes_on_page_by_page_after_trouble_too_and_takes_no_others_pages() 
     assert_eq!(listings(&mut worker), [(units, None)]);
     let before = worker.lister.count();
     worker.paged(at(107), before, page(&[]));
-    assert_eq!((worker.lister.is_listing(), worker.peers.len()), (false, 10));
+    assert_eq!((worker.lister.is_listing(), worker.roster.len()), (false, 10));
     // Late pages of that one.
     worker.list_again(at(200).held);
     worker.wake_listing(at(200));
@@ -234,7 +234,7 @@ fn a_plan_says_how_many_each_has_and_what_is_uncovered() {
     let summary = lists(&mut worker, 100, &[lives(1, 1), lives(2, 1), odd(9)], &units);
     assert_eq!((summary.units, summary.planned), (7, 3));
     assert_eq!(summary.uncovered, [(unit(7), Uncovered::Foreign)]);
-    let planned: Vec<u64> = worker.peers.values().map(|peer| peer.planned).collect();
+    let planned: Vec<u64> = worker.roster.values().map(|peer| peer.planned).collect();
     assert_eq!(planned, [2, 2]);
 }
 
@@ -251,7 +251,11 @@ fn what_changes_while_all_is_listed_is_listed_again() {
         worker.paged(at(103), worker.lister.count(), page(&[]));
     }
     assert!(!worker.lister.is_listing() && worker.is_behind());
-    assert_eq!(worker.planned_from, at(100).held, "what was planned is as old as that listing's beginning");
+    assert_eq!(
+        worker.own.planned_from(),
+        at(100).held,
+        "what was planned is as old as that listing's beginning"
+    );
     let again = worker.listing_wake_at().unwrap();
     assert!(again < at(120).held, "{again:?}");
     worker.wake_listing(Now { held: again, ..at(120) });
@@ -303,7 +307,7 @@ fn a_worker_of_an_older_layout_is_left_out_and_told_and_what_it_has_stays_there(
     }
     assert_eq!(troubles, [other_layout(&fleet(), &holder(1))]);
     assert_eq!(uncovered, [(unit(0), Uncovered::Foreign)]);
-    assert!(worker.peers.contains_key(&session(2)) && !worker.peers.contains_key(&older));
+    assert!(worker.roster.contains_key(&session(2)) && !worker.roster.contains_key(&older));
 }
 
 #[test]
@@ -372,6 +376,6 @@ fn a_unit_that_is_to_go_to_another_waits_for_no_roster_once_all_was_listed() {
     worker.board.see(Some(board_by(8, 2, &myself())));
     let (list, open) = (vec![lives(1, 1)], UnitSpec::default());
     lists(&mut worker, 30, &list, &[(unit(0), record(attachment(session(0), 5), &open))]);
-    assert!(worker.choices.is_empty());
+    assert!(!worker.roster.is_awaited());
     assert_eq!(worker.own.get(&unit(0)).map(|own| own.stage), Some(Stage::Going));
 }

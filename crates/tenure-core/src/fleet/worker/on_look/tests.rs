@@ -262,7 +262,7 @@ fn what_a_recent_look_shows_is_looked_at_once_more_if_it_is_news() {
         let says = format!("{found:?}");
         worker.looked(at(101), listed(found));
         assert_eq!(worker.look.next() == at(101).held, is_news, "{says}");
-        assert!(worker.peers.contains_key(&session(1)) && worker.advance.is_idle(), "{says}");
+        assert!(worker.roster.contains_key(&session(1)) && worker.advance.is_idle(), "{says}");
         assert_eq!(worker.board.stored().map(|board| board.version.0), Some(1), "{says}");
     }
 }

@@ -104,7 +104,7 @@ fn l1_whoever_is_gone_or_overdue_is_noticed_on_each_page() {
         looks(&mut worker, 100);
         reads_pages(&mut worker, 100, |n| n <= 40 && n != who, 1);
         assert_eq!(worker.advance.wanted_at(), Some(at(100).held), "{who} has stopped");
-        assert!(!worker.peers.contains_key(&session(who)));
+        assert!(!worker.roster.contains_key(&session(who)));
         let mut worker = planner(40);
         for (secs, silent) in [(100, 1), (116, 1), (132, 1)] {
             looks(&mut worker, secs);
@@ -156,8 +156,8 @@ fn a_page_has_up_to_a_quarter_more_where_that_spares_one() {
 fn who_has_left_or_come_again_since_the_look_began_is_left_alone() {
     let mut worker = planner(40);
     looks(&mut worker, 100);
-    worker.peers.remove(&session(1));
-    worker.peers.get_mut(&session(25)).unwrap().fence = Fence(8);
+    worker.roster.remove(&session(1));
+    worker.roster.get_mut(&session(25)).unwrap().fence = Fence(8);
     reads_pages(&mut worker, 100, |n| n <= 40 && n != 1 && n != 25, 1);
     assert!(worker.advance.is_idle());
 }
@@ -187,7 +187,7 @@ fn standby(others: usize, age_error: Option<Duration>) -> FleetWorker {
     worker.board.see(Some(Stored::new(write.record).versioned(Version(9))));
     worker.look.be_wary(Tick(0));
     assert!(worker.is_standby());
-    worker.peers.values_mut().for_each(|peer| peer.attested = age_error.is_some());
+    worker.roster.values_mut().for_each(|peer| peer.attested = age_error.is_some());
     worker
 }
 
@@ -213,7 +213,7 @@ fn stands_by(worker: &mut FleetWorker, secs: u64, planner: u64, ahead: &[usize])
     while let Some(Err(after)) = asks(worker).first() {
         pages += 1;
         let limit = at_once(worker);
-        let keys: BTreeSet<Key> = (0..100).filter(|n| *n <= worker.peers.len()).map(session).collect();
+        let keys: BTreeSet<Key> = (0..100).filter(|n| *n <= worker.roster.len()).map(session).collect();
         let page = keys.into_iter().filter(|key| after.as_ref().is_none_or(|after| key > after)).take(limit);
         let page = page.map(|key| (number(&key).unwrap(), key));
         let page = page.map(|(n, key)| Listed { key, stored: Ok(shown(n, if n == 0 { 5 } else { 7 })) });

@@ -32,7 +32,14 @@ impl RoleAlone {
     pub(super) fn of(others: usize) -> RoleAlone {
         let worker = led(others, true);
         let (role, parts) = (PlannerRole::default(), BTreeMap::new());
-        RoleAlone { role, env: worker.env, board: worker.board, peers: worker.peers, parts, list_at: None }
+        RoleAlone {
+            role,
+            env: worker.env,
+            board: worker.board,
+            peers: BTreeMap::clone(&worker.roster),
+            parts,
+            list_at: None,
+        }
     }
 
     pub(super) fn step<S: IntoIterator<Item = PlannerStep>>(

@@ -38,7 +38,7 @@ fn the_others_hear_of_a_unit_that_was_given_up_as_soon_as_they_need_to() {
 fn a_unit_is_handed_to_whom_a_user_names_if_that_one_stays() {
     for (to, leaving, goes) in [(1, false, true), (2, false, true), (1, true, false), (3, false, false)] {
         let mut worker = worker(2);
-        worker.peers.get_mut(&session(1)).unwrap().about.leaving = leaving;
+        worker.roster.get_mut(&session(1)).unwrap().about.leaving = leaving;
         let lease = has(&mut worker, 0, Stage::Held, Some(0));
         worker.choose(at(100), lease, RequestId(4), EndedUnit::HandedTo(holder(to)));
         worker.choose_from_roster(at(101));
@@ -52,7 +52,7 @@ fn a_unit_is_handed_to_whom_a_user_names_if_that_one_stays() {
 #[test]
 fn nothing_is_passed_to_who_leaves() {
     let mut worker = worker(2);
-    worker.peers.get_mut(&session(1)).unwrap().about.leaving = true;
+    worker.roster.get_mut(&session(1)).unwrap().about.leaving = true;
     for (transferee, passed) in [(1, false), (2, true)] {
         let lease = has(&mut worker, transferee, Stage::Held, Some(transferee));
         assert_eq!(

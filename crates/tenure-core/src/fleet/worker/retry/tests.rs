@@ -34,7 +34,7 @@ fn those_come_next_who_may_have_it_in_the_order_of_their_turns() {
     let mut worker = worker(7);
     worker.env.me = session(4);
     let mut about = |n: usize, about: About, planned| {
-        let peer = worker.peers.get_mut(&session(n)).unwrap();
+        let peer = worker.roster.get_mut(&session(n)).unwrap();
         (peer.about, peer.planned) = (about, planned);
     };
     let may = || About { labels: named(&["x", "y"]), ..About::default() };
@@ -53,7 +53,7 @@ fn those_come_next_who_may_have_it_in_the_order_of_their_turns() {
 /// The worker 0 gives up a unit that has failed so often, with one other who hears letters or not.
 fn declined(failures: u32, letters: bool) -> (FleetWorker, LeaseId) {
     let mut worker = worker(1);
-    worker.peers.get_mut(&session(1)).unwrap().letters = letters;
+    worker.roster.get_mut(&session(1)).unwrap().letters = letters;
     let lease = has(&mut worker, 0, Stage::Held, Some(0));
     let own = worker.own.get_mut(&unit(0)).unwrap();
     own.since = at(99).held;

@@ -18,7 +18,7 @@ struct Watched {
 
 impl Watched {
     fn new() -> Watched {
-        let peer = worker(1).peers.remove(&session(1)).unwrap();
+        let peer = worker(1).roster.remove(&session(1)).unwrap();
         Watched { account: Account::default(), peer, is_first: true }
     }
 
