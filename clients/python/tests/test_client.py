@@ -418,6 +418,8 @@ class Package(unittest.TestCase):
             installed = Path(ran.stdout.splitlines()[-1])
             self.assertTrue(installed.is_relative_to(clone / "env"), installed)
             self.assertTrue((installed.parent / "py.typed").exists())
+            licences = {path.name for path in (clone / "env").rglob("tenure_client-*.dist-info/**/LICENSE-*")}
+            self.assertEqual(licences, {"LICENSE-APACHE", "LICENSE-MIT"})
 
 
 if __name__ == "__main__":

@@ -21,7 +21,8 @@ _L = TypeVar("_L", bound=Lease)
 
 
 class AsyncClient:
-    """As `Client`, for asyncio. `async with client.lease("k") as lease`, or `lease = await client.lease("k")`."""
+    """As `Client`, for asyncio. `async with client.lease("k") as lease`, or `lease = await client.lease("k")`, which is given back by
+    `await asyncio.to_thread(lease.release)`: the lease is that of `Client`, whose ends wait for the agent."""
 
     def __init__(
         self,
@@ -41,7 +42,7 @@ class AsyncClient:
     ) -> Wanted[_L]:
         check_wait(wait)
         client = self._client
-        return Wanted(lambda wire: client._get(asked, wait, wire, made), client._wire_for(wait))
+        return Wanted(lambda wire: client._get(asked, wait, wire, made), lambda: client._wire_for(wait))
 
     def lease(
         self,
@@ -135,7 +136,7 @@ class AsyncClient:
 
     async def work(self, fleet: str, body: Body, *, stop: Optional[asyncio.Event] = None, units: Iterable[str] = (), **options: Any) -> None:
         """As `Client.work`: awaits `body` in a task for each unit that this process is given. Who is cancelled cancels them, and leaves the fleet."""
-        names = list(units)
+        names = _asks.texts("units", units)
         await work(lambda: self.worker(fleet, units=names, **options), body, stop or asyncio.Event())
 
     async def leader(self, key: str) -> Optional[Dict[str, Any]]:

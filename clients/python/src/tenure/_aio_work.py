@@ -47,6 +47,11 @@ class _Held(Generic[_L]):
         """As `Lease.reason`."""
         return self._lease.reason
 
+    @property
+    def revoked(self) -> bool:
+        """As `Lease.revoked`."""
+        return self._lease.revoked
+
     def check(self) -> None:
         """As `Lease.check`."""
         self._lease.check()
@@ -69,6 +74,7 @@ class AsyncTick(_Held[Tick]):
         return await in_thread(lambda: self._lease.end(is_well, says))
 
     async def __aenter__(self) -> AsyncTick:
+        self.check()
         return self
 
 
@@ -138,6 +144,7 @@ class AsyncUnit(_Held[Unit]):
         await in_thread(lambda: self._lease.checkpoint(value))
 
     async def __aenter__(self) -> AsyncUnit:
+        self.check()
         return self
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Dict, Mapping, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 from urllib.parse import quote
 
 Asked = Tuple[str, Dict[str, Any]]
@@ -32,6 +32,13 @@ def timed(ttl: Optional[float], at_most: Optional[float], **fields: Any) -> Dict
     if at_most is not None:
         fields["at_most_ms"] = millis("at_most", at_most)
     return fields
+
+
+def texts(name: str, values: Iterable[str]) -> List[str]:
+    """Raises `TypeError` for a text alone, which would be taken letter by letter."""
+    if isinstance(values, (str, bytes)):
+        raise TypeError(f"{name} is {values!r}; it must be a list of texts, such as [{values!r}]")
+    return list(values)
 
 
 #: The agent keeps 200 bytes of it, and bears no request of any length.

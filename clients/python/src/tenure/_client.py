@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import threading
@@ -12,6 +13,7 @@ from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optio
 from urllib.parse import quote
 
 from . import _asks
+from ._body import check_body
 from ._clock import boottime_ns
 from ._errors import AgentError, Closed, HeldByAnother, LeaseLost, Refused, Unreachable, may_pass
 from ._fleet import Pauses, Unit, Worker
@@ -29,6 +31,8 @@ _LONGEST_SILENCE = 60.0
 _IDLE_NS = 5_000_000_000
 #: A beat's answer is waited for so long at least, however little time is left.
 _LEAST_PATIENCE = 0.05
+#: The answer to an end, also when the deadline is over: an agent that is there answers.
+_LEAST_FOR_END = 0.1
 #: Those of this process.
 _clients: "weakref.WeakSet[Client]" = weakref.WeakSet()
 
@@ -42,6 +46,7 @@ os.register_at_fork(after_in_child=_forked)
 
 
 _L = TypeVar("_L", bound=Lease)
+_log = logging.getLogger("tenure")
 
 
 class Client:
@@ -52,7 +57,9 @@ class Client:
 
     `on_exit`: "lapse" (the default) or "release", which gives leases back as soon as this process ends, however it does. That is for a process that does
     all of its work itself, and reaches the agent without a relay: what it has started would otherwise be at work beside the next holder, and a relay's end
-    counts as its own.
+    counts as its own. An agent can't see the end of a process that comes over TCP, so "lapse" holds there, and a warning is logged.
+
+    `ttl` of all that is asked for: for how many seconds a lease outlasts its last beat. The agent cuts it to its own (`tenure serve --ttl`), which is the usual one.
     """
 
     def __init__(
@@ -70,6 +77,7 @@ class Client:
         self._tls = trust(self._address, ca_file)
         self._is_local = is_socket(self._address)
         self._on_exit = on_exit
+        self._is_warned = False
         self._is_closed = False
         self._begin()
         # What is wrong with the address is told now.
@@ -96,7 +104,10 @@ class Client:
         at_most: Optional[float] = None,
         about: Optional[Mapping[str, str]] = None,
     ) -> Lease:
-        """The lease on `key`. Waits for it for `wait` seconds (None: for ever), and raises `HeldByAnother` if another has it then."""
+        """The lease on `key`. Waits for it for `wait` seconds (None: for ever), and raises `HeldByAnother` if another has it then.
+
+        `ttl`: for how many seconds it outlasts its last beat, cut to the agent's own ttl. `at_most`: after so many seconds it is prolonged no more. `about`: texts by
+        name in its record, for whoever looks at it, as by `tenure show`."""
         return self._get(_asks.lease(key, ttl, at_most, about), wait)
 
     def semaphore(
@@ -147,7 +158,7 @@ class Client:
                 yield term
 
     def leader(self, key: str) -> Optional[Dict[str, Any]]:
-        """Who leads `key` now, with its labels in `about`; None if nobody does."""
+        """Who leads `key` now; None if nobody does. `about` has the labels of its `campaign`, and is missing if there are none, as of a plain lease."""
         try:
             return self._ask("GET", f"/v1/elections/{quote(key, safe='')}/leader")
         except LeaseLost:
@@ -191,9 +202,10 @@ class Client:
         """Makes this process a worker of `fleet`, which is to have these `units`. `weights`: what those weigh that do not weigh 1. `needs`: labels that a unit's
         worker must have. `balance`: whether the "count" of units or their "weight" is evened out; all workers of a fleet say the same. `drain`: how many seconds the work on a unit may take to end when the unit
         is to go to another worker. See `Worker.run`, or `Client.work` for all of it."""
-        body = _asks.timed(ttl, None, units=list(units), labels=list(labels), about=dict(about or {}), balance=balance)
+        names, has = _asks.texts("units", units), _asks.texts("labels", labels)
+        body = _asks.timed(ttl, None, units=names, labels=has, about=dict(about or {}), balance=balance)
         body["weights"] = dict(weights or {})
-        body["needs"] = {unit: list(labels) for unit, labels in (needs or {}).items()}
+        body["needs"] = {unit: _asks.texts(f"needs[{unit!r}]", wanted) for unit, wanted in (needs or {}).items()}
         if most_units is not None:
             body["most_units"] = most_units
         if most_weight is not None:
@@ -217,7 +229,8 @@ class Client:
 
         An agent that is away is waited for, once this process has joined. One that was started anew knows nothing of its worker: it joins again when all
         bodies have ended, whose units are lost by then (`unit.wanted` is false)."""
-        options["units"] = list(options.get("units", ()))
+        check_body(body, "`AsyncClient.work`")
+        options["units"] = _asks.texts("units", options.get("units", ()))
         stop = stop or threading.Event()
         worker: Optional[Worker] = self.worker(fleet, **options)
         while worker is not None:
@@ -372,6 +385,9 @@ class Client:
         with reading():
             lease._told(told, sent_ns, self._is_local)
             is_late = lease.remaining * 1000 < told["beat_in_ms"]
+        if not self._is_warned and told.get("on_exit", self._on_exit) != self._on_exit:
+            self._is_warned = True
+            _log.warning("%s lasts until its deadline when this process ends: the agent can't see that end by %s, only by a Unix socket", lease.key, self._address)
         if is_late:
             self._beat(wire, [lease])
         return lease.held
@@ -423,6 +439,8 @@ class Client:
         pauses, end_ns = Pauses(), min(lease._deadline_ns, boottime_ns() + int(_PATIENCE * 1e9))
         while True:
             wire = self._take()
+            # An agent that stands still is of no use once the lease is over.
+            wire.set_timeout(max(_LEAST_FOR_END, min(_PATIENCE, (lease._deadline_ns - boottime_ns()) / 1e9)))
             try:
                 return wire.ask(method, path, body)
             except Closed:
@@ -442,7 +460,7 @@ class Client:
         with self._lock:
             self._ends += 1
         try:
-            self._drop(lease, why)
+            self._drop(lease, why, is_let_go=True)
             told = self._ask_by_kept(lease, method, path, body)
             with reading():
                 is_released = of_kind(told["released"], bool)
@@ -547,10 +565,10 @@ class Client:
             else:
                 lease._beat_at_ns = now + max(left // 4, 5_000_000)
 
-    def _drop(self, lease: Lease, why: str) -> None:
+    def _drop(self, lease: Lease, why: str, *, is_let_go: bool = False) -> None:
         with self._lock:
             self._held.pop(lease.id, None)
-        lease._over(why)
+        lease._over(why, is_let_go=is_let_go)
 
 
 def _leave_when(stop: threading.Event, worker: Worker) -> None:

@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Type
 
 from ._asks import raised, said
+from ._body import called, check_body
 from ._errors import AgentError, LeaseLost, Refused, may_pass
 from ._lease import Lease, of_kind
 
@@ -98,24 +99,26 @@ class Unit(Lease):
             self._drain.set()
 
     def __enter__(self) -> Unit:
+        self.check()
         return self
 
     def __exit__(
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
         if not self.wanted:
-            self.release()
+            self._end_block(self.release)
         elif error is None:
-            self.done()
+            self._end_block(self.done)
         elif isinstance(error, Exception):
+            says = raised(error)
             try:
-                self.failed(raised(error))
+                self._end_block(lambda: self.failed(says))
             except Refused as refused:
                 # What has ended the block says more, and is raised.
                 _log.error("the failure of %s was refused: %s", self.key, refused)
         else:
             # Ctrl-C says nothing about the unit.
-            self.release()
+            self._end_block(self.release)
 
 
 def _give_back(unit: Lease) -> bool:
@@ -197,7 +200,9 @@ class Worker:
 
         A body that returns has done its unit; one that raises has failed, and is logged by "tenure". `sys.exit` in a body ends the body alone: with 0 or nothing it
         is done, else it has failed. One that ends after its unit was to go (`unit.wanted` is false) has it given back. A worker that its agent knows no more, as that was started anew, has left. `Unreachable` says that no agent answers.
+        A coroutine function is a `TypeError`: no call runs its body.
         """
+        check_body(body, "`AsyncClient.work`")
         self._run(body, False)
 
     def _run(self, body: Callable[[Unit], Any], is_patient: bool) -> None:
@@ -259,7 +264,7 @@ def _attend(body: Callable[[Unit], Any], unit: Unit) -> None:
     try:
         with unit:
             with exit_counts():
-                body(unit)
+                called(lambda: body(unit))
     except Exception:
         has_failed(unit)
 

@@ -11,7 +11,7 @@ import threading
 import weakref
 from typing import IO, Any, Deque, Dict, List, Optional, Sequence
 
-from ._asks import millis
+from ._asks import millis, texts
 from ._clock import timeline
 from ._errors import AgentError, HeldByAnother, Unreachable
 from ._lease import Lease
@@ -73,6 +73,8 @@ def hold(
     The URL is in the program's environment, and not in the list of processes, which all users of the host can read. A `program` of several words may be one
     that passes no environment on, such as sudo, so it is given the URL as an option: name no password there. It runs on this host: the deadline is one of its
     clock.
+
+    `ttl`: for how many seconds it outlasts the program's last renewal. `at_most`: after so many seconds it is prolonged no more.
     """
     return _held(_command(key, wait, ttl, at_most, store, program), store, _Program())
 
@@ -88,8 +90,7 @@ def async_hold(
 ) -> Wanted[Lease]:
     """As `hold`, for asyncio: `async with tenure.async_hold("k") as lease`. Who is cancelled while it waits has nothing."""
     command = _command(key, wait, ttl, at_most, store, program)
-    started = _Program()
-    return Wanted(lambda _: _held(command, store, started), started)
+    return Wanted(lambda started: _held(command, store, started), _Program)
 
 
 class _Program:
@@ -111,7 +112,8 @@ def _command(
 ) -> List[str]:
     check_wait(wait)
     # This process may get a signal together with the program's, as from systemd: the program waits until this one is done.
-    command: List[str] = [*program, "hold", "--json", "--until-eof"]
+    words = texts("program", program)
+    command: List[str] = [*words, "hold", "--json", "--until-eof"]
     if wait == 0:
         command.append("--try")
     elif wait is not None and wait != math.inf:
@@ -120,7 +122,7 @@ def _command(
         if span is not None:
             command.append(f"--{option}={millis(name, span)}ms")
     # Where the environment may not arrive, another store would be taken in silence. Where it does, a password in the URL is in no list of processes.
-    if store is not None and len(program) > 1:
+    if store is not None and len(words) > 1:
         command.append(f"--store={store}")
     return [*command, "--", key]
 
@@ -219,6 +221,10 @@ def _follow(wanted: "weakref.ref[Lease]", process: "subprocess.Popen[str]", cloc
             told = json.loads(line)
             if told["event"] == "extended":
                 _extend(lease, told, clock)
+            elif told["event"] == "asked":
+                # Whatever is asked for, by whoever watches.
+                if told["ask"] == "revoke":
+                    lease._revoke()
             elif told["event"] == "lost":
                 lease._over(told["reason"])
             elif told["event"] == "released":
@@ -235,7 +241,7 @@ def _follow(wanted: "weakref.ref[Lease]", process: "subprocess.Popen[str]", cloc
 
 
 def _release(lease: Lease, process: "subprocess.Popen[str]", reader: threading.Thread) -> bool:
-    lease._over("it was released")
+    lease._over("it was released", is_let_go=True)
     assert process.stdin is not None
     process.stdin.close()
     reader.join(_PARTING)

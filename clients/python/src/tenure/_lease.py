@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import threading
@@ -16,6 +17,7 @@ _NS_PER_MS = 1_000_000
 _LEAST_BEAT_NS = 5 * _NS_PER_MS
 
 _T = TypeVar("_T")
+_log = logging.getLogger("tenure")
 
 
 def of_kind(told: Any, kind: Type[_T]) -> _T:
@@ -32,7 +34,10 @@ def _ns(ms: Any) -> int:
 class Lease:
     """The right to one key until a deadline, which is put off in the background for as long as the lease is wanted.
 
-    As a context manager it is given back at the end. One that nobody has any more is not prolonged. A process that was forked off does not hold it.
+    As a context manager it is given back at the end. It is one tenure, and no lock to be taken again: a block that begins when it is over raises `LeaseLost`.
+    A lease that nobody has any more is not prolonged. A process that was forked off does not hold it.
+
+    What gives it back waits for the agent, also where asyncio's client has got it: `await asyncio.to_thread(lease.release)` there.
     """
 
     def __init__(self, key: str, fence: int, release: Callable[[Lease], bool]) -> None:
@@ -43,6 +48,8 @@ class Lease:
         self._deadline_ns = 0
         self._beat_at_ns = 0
         self._is_over = False
+        self._is_let_go = False
+        self._is_revoked = False
         self._reason: Optional[str] = None
         self._ended = threading.Event()
         self._release = release
@@ -65,11 +72,18 @@ class Lease:
 
     @property
     def reason(self) -> Optional[str]:
-        """Why it is over, if that is known."""
+        """Why it is over, or will be, if that is known."""
         return self._reason
+
+    @property
+    def revoked(self) -> bool:
+        """Whether its revocation was told: an operator asks for an end. It is held until its deadline, which nothing puts off any more. No I/O."""
+        return self._is_revoked
 
     def check(self) -> None:
         """Raises `LeaseLost` unless it is held at this instant."""
+        if os.getpid() != self._process:
+            raise LeaseLost(f"{self.key}: process {self._process} has it, and this one was forked off; it takes a lease of its own")
         if not self.held:
             raise LeaseLost(f"{self.key}: {self._reason or 'its deadline is over'}")
 
@@ -94,17 +108,30 @@ class Lease:
         return self._is_ours and self._release(self)
 
     def __enter__(self) -> Lease:
+        self.check()
         return self
 
     def __exit__(
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
         try:
-            self.release()
+            self._end_block(self.release)
         except Refused:
             # What has ended the block says more.
             if error is None:
                 raise
+
+    def _end_block(self, end: Callable[[], bool]) -> None:
+        """Ends it as its block does. Nobody gets the answer, so what was lost is logged."""
+        # Who has ended it in the block has had the answer.
+        is_told = self._is_let_go or os.getpid() != self._process
+        was_held, reason = self.held, self._reason
+        if end() or is_told:
+            return
+        if was_held:
+            _log.warning("the end of %s was not told: it was lost just now, or no agent answers, and it lasts until its deadline", self.key)
+        else:
+            _log.warning("%s was lost before its block ended: %s", self.key, reason or "its deadline is over")
 
     def __repr__(self) -> str:
         return f"<Lease {self.key!r} fence {self.fence} {'held' if self.held else 'not held'}>"
@@ -116,6 +143,7 @@ class Lease:
         """
         # Nothing is taken of an answer that can't be read as a whole.
         id, beat_ns = of_kind(told["id"], str), _ns(told["beat_in_ms"])
+        is_revoked = of_kind(told.get("is_revoked", False), bool)
         counted_ns = sent_ns + _ns(told["good_for_ms"])
         if is_local and told.get("boot") is not None and told["boot"] == timeline():
             counted_ns = _ns(told["deadline_boottime_ms"])
@@ -123,10 +151,19 @@ class Lease:
         # An answer that asks for the next beat at once is no reason to ask without end.
         self._beat_at_ns = max(sent_ns + beat_ns, boottime_ns() + _LEAST_BEAT_NS)
         self._deadline_ns = max(self._deadline_ns, counted_ns)
+        if is_revoked:
+            self._revoke()
 
-    def _over(self, reason: str) -> None:
+    def _revoke(self) -> None:
+        """It is to end. What ends it then says more."""
+        if not self._is_over:
+            self._reason = "it was withdrawn: nothing puts its deadline off any more"
+        self._is_revoked = True
+
+    def _over(self, reason: str, *, is_let_go: bool = False) -> None:
         if not self._is_over:
             self._reason = reason
+            self._is_let_go = is_let_go
             self._is_over = True
             self._ended.set()
 

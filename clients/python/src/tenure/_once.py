@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Callable, Dict, Optional, Type, TypeVar, Union
 
 from ._asks import raised, said, timed
+from ._body import called, check_body
 from ._errors import Refused
 from ._lease import Lease
 
@@ -32,22 +33,24 @@ class Tick(Lease):
         return self._is_ours and self._say(self, "it has ended", "POST", f"/v1/once/{self.id}/end", body)
 
     def __enter__(self) -> Tick:
+        self.check()
         return self
 
     def __exit__(
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
         if error is None:
-            self.end()
+            self._end_block(self.end)
         elif isinstance(error, Exception):
+            says = raised(error)
             try:
-                self.end(False, raised(error))
+                self._end_block(lambda: self.end(False, says))
             except Refused as refused:
                 # What has ended the block says more, and is raised.
                 _log.error("the end of %s was refused: %s", self.key, refused)
         else:
             # Ctrl-C: what is to run at least once is run again.
-            self.release()
+            self._end_block(self.release)
 
 
 class OncePer:
@@ -67,7 +70,9 @@ class OncePer:
             raise
 
     def __call__(self, function: _F) -> Callable[..., bool]:
-        """The function, which runs if the tick is to run here. It returns then whether it did. An exception that comes out of it is told as the tick's end."""
+        """The function, which runs if the tick is to run here. It returns then whether it did. An exception that comes out of it is told as the tick's end.
+        Raises `TypeError` for a coroutine function, whose body no call runs."""
+        check_body(function, "`AsyncClient.once_per`")
 
         @functools.wraps(function)
         def once(*arguments: Any, **named: Any) -> bool:
@@ -75,7 +80,7 @@ class OncePer:
             if tick is None:
                 return False
             with tick:
-                function(*arguments, **named)
+                called(lambda: function(*arguments, **named))
             return True
 
         return once

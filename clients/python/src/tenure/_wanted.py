@@ -72,22 +72,38 @@ async def had(get: Callable[[_W], _T], way: _W, give_back: Callable[[_T], Any]) 
 
 
 class Wanted(Generic[_L]):
-    """A lease to be had: `await` gets it, `async with` gets it and gives it back."""
+    """A lease to be had: `await` gets it, `async with` gets it and gives it back. Each use gets another lease, one block at a time: each task has an object of its own.
 
-    def __init__(self, get: Callable[[_W], _L], way: _W) -> None:
-        self._had: Callable[[], Coroutine[Any, Any, _L]] = lambda: had(get, way, lambda lease: lease.release())
+    What `await` gets is a `Lease`, whose ends wait for the agent: `await asyncio.to_thread(lease.release)`, or the loop stands still meanwhile.
+    """
+
+    def __init__(self, get: Callable[[_W], _L], way: Callable[[], _W]) -> None:
+        # Whoever is cancelled aborts the way of that use alone.
+        self._had: Callable[[], Coroutine[Any, Any, _L]] = lambda: had(get, way(), lambda lease: lease.release())
         self._lease: Optional[_L] = None
+        self._is_entered = False
 
     def __await__(self) -> Generator[Any, None, _L]:
         return self._had().__await__()
 
     async def __aenter__(self) -> _L:
-        self._lease = await self
-        return self._lease
+        # Two blocks would give back the lease of one of them.
+        if self._is_entered:
+            raise RuntimeError("a block has this object already; each task is to ask the client for one of its own")
+        self._is_entered = True
+        try:
+            lease = await self
+            lease.check()
+        except BaseException:
+            self._is_entered = False
+            raise
+        self._lease = lease
+        return lease
 
     async def __aexit__(
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
-        lease = self._lease
+        lease, self._lease = self._lease, None
+        self._is_entered = False
         if lease is not None:
             await in_thread(lambda: lease.__exit__(kind, error, trace))

@@ -22,6 +22,8 @@ from ._errors import Closed, HeldByAnother, LeaseLost, Refused, Unreachable
 _PATIENCE = 10.0
 #: The longest answer that is read: far more than a page of records has.
 _MOST_BYTES = 256 << 20
+#: The longest request that an agent takes, unless it was built otherwise.
+_MOST_ASKED = 64 << 10
 #: What is read at once of an answer that does not say how long it is.
 _PIECE = 1 << 20
 #: Those of this process.
@@ -119,11 +121,21 @@ def _parted(address: str) -> Optional[SplitResult]:
     """None for a Unix socket. Whether there is TLS is read here alone: the scheme is as it was understood, however it was written."""
     if is_socket(address):
         return None
+    if "://" not in address and "/" in address:
+        raise ValueError(f"{address!r} is no agent's address; write unix:{address} for a socket")
     parts = urlsplit(address if "://" in address else f"http://{address}")
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"{address!r} is no agent's address: write unix:PATH, http://127.0.0.1:PORT or https://HOST:PORT")
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if port == 0:
+        raise ValueError(f"{address!r} has no port of 1 to 65535: write http://127.0.0.1:PORT or https://HOST:PORT")
     if parts.scheme == "http" and not _is_loopback(parts.hostname):
         raise ValueError(f"{address!r} is plain text over a network, where others read the token: write https://HOST:PORT")
+    if parts.path not in ("", "/") or parts.query or parts.fragment:
+        raise ValueError(f"{address!r} has more than a host and a port, which no agent's address has: write http://127.0.0.1:PORT or https://HOST:PORT")
     return parts
 
 
@@ -281,12 +293,23 @@ class Wire:
             if self.is_aborted:
                 raise ConnectionAbortedError("nobody waits for it any more")
             self._is_asking = True
-            self._connection.request(method, path, data, self._headers)
-            answer = self._answer(patience)
-            status, text = answer.status, _read(answer)
+            cut = self._send(method, path, data)
+            try:
+                answer = self._answer(patience)
+                status, text = answer.status, _read(answer)
+            except (OSError, http.client.HTTPException):
+                # Without an answer, that is what has happened.
+                if cut is not None:
+                    raise cut
+                raise
             self._is_asking = False
+            if cut is not None:
+                self.close()
         except _CLOSED as error:
             self.close()
+            # An agent that can't say so says it in this way, and no further try would end otherwise.
+            if data is not None and len(data) > _MOST_ASKED:
+                raise Refused(f"a request has {_MOST_ASKED} bytes at most, and this one has {len(data)}", "too_large", 413) from error
             if is_new:
                 raise Closed(f"the agent at {self._address} has closed the connection: {error}") from error
             return self.ask(method, path, body, patience=patience)
@@ -320,6 +343,14 @@ class Wire:
         if status in (404, 410):
             raise LeaseLost(message)
         raise Refused(message, code, status)
+
+    def _send(self, method: str, path: str, data: Optional[str]) -> Optional[OSError]:
+        """By what the agent has closed the connection meanwhile. It may have answered before, as it refuses a wrong token, or a long body."""
+        try:
+            self._connection.request(method, path, data, self._headers)
+            return None
+        except _CLOSED as error:
+            return error
 
     def _answer(self, patience: Optional[float]) -> http.client.HTTPResponse:
         """The begin of the answer to what was sent."""
