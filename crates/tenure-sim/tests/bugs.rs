@@ -64,8 +64,8 @@ const SHOWN_IN: &[(Bug, &str, u64)] = &[
     (Bug::PlannerUnwatched, "fleet-failing", 8),
     (Bug::RefusalIsMiss, "fleet-forbidden", 35),
     (Bug::AwaitedForEver, "fleet-forbidden", 58),
-    (Bug::RefusalForgotten, "fleet-forbidden", 113),
-    (Bug::ToldEachTime, "fleet-forbidden", 124),
+    (Bug::RefusalForgotten, "fleet-forbidden", 284),
+    (Bug::ToldEachTime, "fleet-forbidden", 176),
     (Bug::MissingForgotten, "fleet-hands", 11),
     (Bug::BoardTrusted, "fleet-hands", 47),
     (Bug::OverflowIsNothing, "fleet-names", 21),
@@ -74,22 +74,22 @@ const SHOWN_IN: &[(Bug, &str, u64)] = &[
     (Bug::OnePageWatched, "fleet-rests", 1),
     (Bug::RestersUntold, "fleet-rests", 1),
     (Bug::AgesTrusted, "fleet-rests", 33),
-    (Bug::RestsUnseen, "fleet-rests", 674),
+    (Bug::RestsUnseen, "fleet-rests", 735),
     (Bug::AlarmNotRaised, "fleet-rows", 23),
     (Bug::OldPartStands, "fleet-rows", 119),
     (Bug::MissedPlanIgnored, "fleet-rows-coarse", 514),
     (Bug::LeaverTakes, "fleet-slow-drain", 12),
-    (Bug::StateIgnored, "fleet-slow-drain", 337),
+    (Bug::StateIgnored, "fleet-slow-drain", 518),
     (Bug::PartNotCompared, "fleet-spoilt", 1),
     (Bug::UnreadPartIgnored, "fleet-spoilt", 2),
-    (Bug::AnySessionsPart, "fleet-spoilt", 249),
+    (Bug::AnySessionsPart, "fleet-spoilt", 580),
     (Bug::SilentPlannerTrusted, "fleet-standbys", 81),
     (Bug::DeposedPlannerObeyed, "fleet-telling", 3),
     (Bug::UnderWayForgotten, "fleet-telling", 349),
     (Bug::MarkedFirst, "fleet-telling", 520),
     (Bug::MissingIsDead, "fleet-ttls-hands", 20),
     (Bug::UnfitPlans, "fleet-unfit", 1),
-    (Bug::UnfitPlansAgain, "fleet-unfit", 48),
+    (Bug::UnfitPlansAgain, "fleet-unfit", 101),
     (Bug::ToldOnce, "fleet-usual", 441),
     (Bug::PinIgnored, "fleet-weights", 12),
     (Bug::WeightIgnored, "fleet-weights", 12),
@@ -166,7 +166,7 @@ fn every_bug_on_purpose_is_caught() {
         "{:<22} {:<14} {:<9} {:>6} {:>10} {:>7}  replay",
         "bug", "scenario", "broken", "seed", "simulated", "core"
     );
-    let (mut survivors, mut far) = (Vec::new(), Vec::new());
+    let (mut survivors, mut far, mut slow) = (Vec::new(), Vec::new(), Vec::new());
     // The others have programs of their own.
     for bug in Bug::OF_LEASES.iter().chain(Bug::OF_FLEETS) {
         let began = core_time();
@@ -202,9 +202,12 @@ fn every_bug_on_purpose_is_caught() {
                 survivors.push(*bug);
             }
         }
-        assert!(took <= LIMIT, "{bug} took {ms}");
+        if took > LIMIT {
+            slow.push(format!("{bug} took {ms}; the seed of the world that shows it: {seed_found:?}"));
+        }
     }
-    assert!(far.is_empty(), "{}", far.join("\n"));
+    // Each of them is told at once: a change of what workers do may move several.
+    assert!(far.is_empty() && slow.is_empty(), "{}\n{}", far.join("\n"), slow.join("\n"));
     assert!(
         survivors.is_empty(),
         "not caught in {WORLDS} worlds of {} scenarios: {survivors:?}",

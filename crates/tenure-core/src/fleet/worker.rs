@@ -10,7 +10,7 @@
 //! | part | what it keeps |
 //! |---|---|
 //! | `known_board` | the board as it was seen last, who plans by it, and the alarm |
-//! | `roster` | the other workers, and the units that are to go to one of them |
+//! | `known_roster` | the other workers, and the units that are to go to one of them |
 //! | `look`, `look::watch` | when to look at the board and which sessions, and who is overdue; `on_look` and `lead` say what follows |
 //! | `planner` | what was told of which plan; `on_planner` does what it asks for |
 //! | `listing::lister` | when to list, and what was listed so far; `on_listing` makes the plan of that |
@@ -67,7 +67,7 @@ mod release;
 mod requests;
 mod rest;
 mod retry;
-mod roster;
+mod known_roster;
 
 use super::talk::{FleetCommand, FleetNotice, Options, Reason};
 use crate::holder::command::Command;
@@ -102,7 +102,7 @@ use planner::PlannerRole;
 use profile::Profile;
 use rest::Rest;
 use retry::Retries;
-use roster::Roster;
+use known_roster::KnownRoster;
 
 /// Tells the worker's own nonces from its holder's.
 const OUTSIDE_HOLDER: u64 = 0x666c_6565_7466_6c65;
@@ -120,7 +120,7 @@ pub struct FleetWorker {
     lister: Lister,
     planner: PlannerRole,
     hearing: Hearing,
-    roster: Roster,
+    roster: KnownRoster,
     own: OwnUnits,
     claims: Claims,
     /// Units that are planned for this worker but held by another.
@@ -218,7 +218,7 @@ impl FleetWorker {
             lister: Lister::default(),
             planner: PlannerRole::default(),
             hearing: Hearing::default(),
-            roster: Roster::default(),
+            roster: KnownRoster::default(),
             own: OwnUnits::default(),
             claims: Claims::default(),
             awaited: Awaited::default(),

@@ -99,9 +99,12 @@ impl FleetWorker {
     /// The others can see what this worker offers; they have to be told to look.
     pub(super) fn announced(&mut self, now: Now) {
         if self.life.leaving {
-            // Without a push they notice only when they next look.
-            let notice = self.env.part(16)
-                + if self.env.options.push { Duration::ZERO } else { self.env.heard_within() };
+            // Without a push they notice only when they next look. Who plans has listed all, and so knows that there is nobody else.
+            let notice = match self.env.options.push {
+                _ if self.is_planner() && !self.is_behind() && self.roster.is_empty() => Duration::ZERO,
+                true => self.env.part(16),
+                false => self.env.part(16) + self.env.heard_within(),
+            };
             self.life.leave_from = Some(now.held.after(notice));
             self.drains.look_anew();
         }

@@ -18,14 +18,14 @@ use std::ops::{Bound, Deref};
 const STRANGERS: usize = 32;
 
 #[derive(Debug, Default, Clone, PartialEq, Eq, Hash)]
-pub(super) struct Roster {
+pub(super) struct KnownRoster {
     /// By their sessions.
     peers: BTreeMap<Key, Peer>,
     /// Units that are to go to others, who have to be listed first.
     choices: Vec<Choice>,
 }
 
-impl Deref for Roster {
+impl Deref for KnownRoster {
     type Target = BTreeMap<Key, Peer>;
 
     fn deref(&self) -> &BTreeMap<Key, Peer> {
@@ -33,7 +33,7 @@ impl Deref for Roster {
     }
 }
 
-impl Roster {
+impl KnownRoster {
     /// These are all workers that there are.
     pub(super) fn listed(&mut self, env: &FleetEnv, all: BTreeMap<Key, Peer>) {
         self.peers = all;
@@ -135,7 +135,7 @@ impl Roster {
 }
 
 #[cfg(test)]
-impl std::ops::DerefMut for Roster {
+impl std::ops::DerefMut for KnownRoster {
     fn deref_mut(&mut self) -> &mut BTreeMap<Key, Peer> {
         &mut self.peers
     }

@@ -1,7 +1,7 @@
 //! The planner's role: it belongs to the worker that the board names. A worker that sees no planner takes the role. Workers that watch
 //! the others end the sessions of silent ones.
 
-use super::look::SessionStep;
+use super::look::PeerStep;
 use super::{FleetWorker, InFlight};
 use crate::bugs::Bug;
 use crate::fleet::board::ToldPlan;
@@ -111,8 +111,8 @@ impl FleetWorker {
             self.holder.forget_silence(key);
         }
         match self.as_looker(now, |look, ctx| look.judged(ctx, key, &tenure, verdict)) {
-            Some(SessionStep::End) => self.fence_session(now, key.clone(), stored),
-            Some(SessionStep::Alarm) => self.raise_alarm(now),
+            Some(PeerStep::End) => self.fence_session(now, key.clone(), stored),
+            Some(PeerStep::Alarm) => self.raise_alarm(now),
             None => {}
         }
     }

@@ -53,7 +53,7 @@ impl FleetWorker {
 mod tests {
     //! Plan: nothing is done before a worker is told to join, and a session that can't be had is tried now and then; who leaves
     //! without a session is gone at once, whatever it was about to claim; who leaves says so whatever else it offers; who
-    //! stops claims nothing more.
+    //! stops claims nothing more; who plans alone does not wait for others to notice that it leaves.
     use crate::fleet::worker::alone::*;
     use crate::fleet::{About, FleetCommand, FleetNotice};
     use crate::op::{Event, Machine, Op, Request, Step};
@@ -123,6 +123,18 @@ mod tests {
         assert!(!worker.is_stopping(), "and to hear of it");
         worker.wake_leaving(at(4));
         assert!(worker.is_stopping());
+    }
+
+    #[test]
+    fn who_plans_and_knows_of_nobody_else_gives_nobody_time_to_notice() {
+        for (others, plans, waits) in [(0, true, 0), (0, false, 3), (1, true, 3)] {
+            let mut worker = led(others, plans);
+            worker.life.leaving = true;
+            worker.env.options.push = true;
+            worker.announced(at(100));
+            let from = at(100).held.after(Duration::from_secs(waits));
+            assert_eq!(worker.life.leave_from, Some(from), "{others} {plans}");
+        }
     }
 
     #[test]

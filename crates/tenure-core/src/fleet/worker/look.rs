@@ -100,7 +100,7 @@ pub(super) struct SeenPage {
 
 /// What is to be done about a session that was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum SessionStep {
+pub(super) enum PeerStep {
     /// It has been silent for too long.
     End,
     /// A renewal is overdue: all are to look more often.
@@ -242,7 +242,7 @@ impl Look {
         key: &Key,
         tenure: &Tenure,
         verdict: HolderVerdict,
-    ) -> Option<SessionStep> {
+    ) -> Option<PeerStep> {
         match verdict {
             // What is seen may be old, and then it has renewed since.
             HolderVerdict::Suspected if !self.latest => self.again(ctx.now),
@@ -250,7 +250,7 @@ impl Look {
                 let at = self.watch.suspected(ctx.now, key).after(ctx.env.part(16));
                 // If the planner does not see to that, whoever stands by does.
                 if ctx.role == Role::Planner || ctx.board.names_planner(key) || ctx.now.held >= at {
-                    return Some(SessionStep::End);
+                    return Some(PeerStep::End);
                 }
                 self.watch.overdue(key);
                 self.by(at);
@@ -264,7 +264,7 @@ impl Look {
                 // A renewal, which is due every third of a ttl, is overdue.
                 if self.latest {
                     self.watch.overdue(key);
-                    return Some(SessionStep::Alarm);
+                    return Some(PeerStep::Alarm);
                 }
                 self.again(ctx.now);
             }

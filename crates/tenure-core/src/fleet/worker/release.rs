@@ -30,7 +30,10 @@ impl FleetWorker {
             return self.tell_of_unit(now, key, session);
         }
         // The others are told once it is so: before that, they would find nothing.
-        if is_done {
+        if self.life.leaving && self.own.is_empty() {
+            // Nothing else is given up here that they could hear of by the same telling, and this worker waits for it to be told.
+            self.want_advance(now.held);
+        } else if is_done {
             // Many units may be finished at about the same time: the others need to hear of it once.
             self.want_advance(now.held.after(self.env.interval()));
         } else if transferee.is_none_or(|transferee| transferee == self.env.me) {

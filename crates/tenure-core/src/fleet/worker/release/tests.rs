@@ -35,6 +35,22 @@ fn the_others_hear_of_a_unit_that_was_given_up_as_soon_as_they_need_to() {
 }
 
 #[test]
+fn the_others_hear_of_the_last_unit_of_who_leaves_at_once() {
+    for (transferee, left, secs) in
+        [(None, false, 100), (Some(1), false, 100), (None, true, 108), (Some(1), true, 104)]
+    {
+        let mut worker = worker(1);
+        worker.life.leaving = true;
+        let lease = has(&mut worker, 0, Stage::Going, transferee);
+        if left {
+            has(&mut worker, 1, Stage::Held, Some(0));
+        }
+        worker.released(at(100), lease, true);
+        assert_eq!(worker.advance.wanted_at(), Some(at(secs).held), "{transferee:?} {left}");
+    }
+}
+
+#[test]
 fn a_unit_is_handed_to_whom_a_user_names_if_that_one_stays() {
     for (to, leaving, goes) in [(1, false, true), (2, false, true), (1, true, false), (3, false, false)] {
         let mut worker = worker(2);
