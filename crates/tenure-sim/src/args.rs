@@ -13,9 +13,9 @@ pub struct SimArgs {
     /// The first world's seed; the next ones count up from it
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// How much time to simulate, at least
-    #[arg(long, default_value_t = 1000.0)]
-    pub hours: f64,
+    /// How much time to simulate, at least; otherwise 1,000 hours, or with --worlds as much as so many worlds take
+    #[arg(long)]
+    pub hours: Option<f64>,
     /// The most worlds; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub worlds: u64,
@@ -49,15 +49,24 @@ pub struct SimArgs {
     pub json: bool,
 }
 
+/// How much time is simulated if neither that nor the number of worlds was typed.
+const HOURS: f64 = 1000.0;
+
 impl SimArgs {
     /// What is to be run.
     ///
     /// # Errors
     /// When the hours are no number of hours, or there is no fault, promise or bug of a name that was typed. Of scenarios, [`run`](crate::run) says so.
     pub fn options(&self) -> Result<SimOptions, InvalidInput> {
-        if !self.hours.is_finite() || self.hours < 0.0 {
-            return Err(InvalidInput::new(format!("--hours {} is no number of hours", self.hours)));
-        }
+        let hours = match self.hours {
+            Some(hours) if !hours.is_finite() || hours < 0.0 => {
+                return Err(InvalidInput::new(format!("--hours {hours} is no number of hours")));
+            }
+            Some(hours) => hours,
+            // All of these worlds are wanted, however long they take.
+            None if self.worlds > 0 => f64::MAX,
+            None => HOURS,
+        };
         let mut without = FaultSet::default();
         for name in &self.without {
             without = without.with(FaultKind::named(name).ok_or_else(|| unknown("fault", name))?);
@@ -69,7 +78,7 @@ impl SimArgs {
         let promise = |name: &String| Rule::named(name).ok_or_else(|| unknown("promise", name));
         Ok(SimOptions {
             seed: self.seed,
-            hours: self.hours,
+            hours,
             worlds: self.worlds,
             scenario: self.scenario.clone(),
             bugs,
@@ -122,7 +131,7 @@ fn with_bug(_bugs: Bugs, bug: Bug) -> Result<Bugs, InvalidInput> {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: each option of a line that runs a history again; what makes no sense; the list.
+    //! Plan: each option of a line that runs a history again; how long worlds are run for; what makes no sense; the list.
     use super::*;
 
     fn options(line: &str) -> Result<SimOptions, String> {
@@ -144,7 +153,20 @@ mod tests {
                 && !got.without.has(FaultKind::Crash)
         );
         assert_eq!(got.only, Some(Rule::S7));
-        assert!(!got.shrink && got.hours == 1000.0);
+        assert!(!got.shrink && got.hours == f64::MAX);
+    }
+
+    #[test]
+    fn worlds_are_run_for_a_thousand_hours_unless_they_or_other_hours_were_typed() {
+        for (line, hours) in [
+            ("", 1000.0),
+            ("--hours 3", 3.0),
+            ("--worlds 400", f64::MAX),
+            ("--worlds 400 --hours 3", 3.0),
+            ("--worlds 0", 1000.0),
+        ] {
+            assert_eq!(options(line).unwrap().hours, hours, "{line}");
+        }
     }
 
     #[test]

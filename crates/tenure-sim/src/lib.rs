@@ -10,6 +10,7 @@
 //! assert!(report.failure.is_none(), "{report}");
 //! ```
 
+#[cfg(feature = "args")]
 mod args;
 mod fleet;
 mod invariants;
@@ -18,6 +19,7 @@ mod leases;
 mod sections;
 mod semaphores;
 
+#[cfg(feature = "args")]
 pub use args::SimArgs;
 /// For this package's tests alone: in its unit tests, the library would be built once more for them.
 #[doc(hidden)]

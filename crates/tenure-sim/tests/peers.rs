@@ -1,9 +1,10 @@
 //! Peers' published bugs. Plan: each scenario that is named after one runs, keeps every promise, and the moment that the
-//! bug is about really came, many times; every bug that was published and that the faces here can have is among them.
+//! bug is about really came, many times, and so did each kind of fault that it names; every bug that was published and that the faces here can have is among them.
 //! (`bugs.rs` shows that each of these worlds would have told: with the bug switched on, it is caught there.)
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
 
+use crate::promises::odd_faults;
 use tenure_sim::{Coverage, SimOptions, run, scenario};
 
 /// How often a kind of moment must come, at the least.
@@ -48,6 +49,7 @@ fn every_published_bug_is_met_and_survived() {
         let report = run(&options).unwrap();
         assert!(report.failure.is_none() && report.seconds() >= SECONDS, "{report}");
         assert!(report.tenures > 500 && report.events > 25_000, "{name} does something: {report}");
+        assert_eq!(odd_faults(name, &report), Vec::<String>::new());
         let seen: Vec<_> =
             moments.iter().map(|(coverage, _)| (coverage.name(), report.coverage(*coverage))).collect();
         println!("{name:<16} {:>7} tenures  {seen:?}", report.tenures);

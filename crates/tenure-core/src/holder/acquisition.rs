@@ -1,29 +1,47 @@
 //! Getting a key: asking for it, waiting for it, taking it over from a dead holder.
 //!
-//! An acquisition has at most one operation under way. After each answer it *assesses* the key's record (`assess`) and
-//! does the next thing: claim it, look at the session that it is attached to, fence that session, or wait.
+//! An acquisition awaits one operation at most. After each answer it *assesses* the key's record (`assess`) and does the next thing:
+//! claim it, look at the session that it is attached to, fence that session, or wait. Who waits for long asks a session beside that,
+//! and awaits no answer (`challenge`).
 //!
 //! | state | what is under way | what follows |
 //! |---|---|---|
-//! | `Waiting` | nothing | at its time, or when the key has changed: `Looking`. After a change that is mostly an end: `Claiming` (`race`) |
+//! | `Behind` | nothing: others of this process come first | its turn: `Looking`, or `Waiting` if this process has the key. Patience is over: the end with `Held` |
+//! | `Waiting` | nothing | at its time: `Looking`. The key has changed: see below. Patience is over: the end with `Held`, or with `Failed` and the last error |
 //! | `Looking` | a read of the key | the record is assessed |
-//! | `Claiming` | the write of a tenure of ours | won: the end. Refused: the record in the refusal is assessed |
+//! | `Claiming` | the write of a tenure of ours | won: the end with `Won`, or `Claiming` anew (below). Refused: the record in the refusal is assessed |
 //! | `Asking` | a read of the session that the key's record is attached to | that session is judged |
 //! | `Fencing` | the write that raises a silent session's fence | done: `Claiming`. Refused: the session in the refusal is judged |
-//! | `Challenging` | the write of a question to a live session | done: `Marking`, which says so in the key's record. Else as after `Marking` |
-//! | `Marking` | the write of a mark in a record (`mark`) | `Looking` if it tells anything, else `Waiting`. Who only tries ends with `Held` |
-//! | any of these | a call that fails | `Waiting` (`pause`), or the end with `Failed`. A claim of unknown outcome is *unresolved* from then on |
+//! | `Challenging` | the write of a question to a live session | done: `Marking`, which says so in the key's record. Refused: `Looking`. Failed: `Waiting` |
+//! | `Marking` | a record is written again, with a mark or another stamp (`mark`) | if that tells anything: `Looking`. If it does not, or failed: `Waiting` |
+//! | `Looking`, `Claiming`, `Asking`, `Fencing` | a call that fails | `Waiting` (`pause`). Patience is over, or the error lasts: the end with `Failed` |
+//!
+//! - A failed `Challenging` or `Marking` is no failure of the acquisition. Where `Looking` or `Waiting` would follow, a `Try` ends with `Held`.
+//! - A claim of unknown outcome is *unresolved* from then on. Beyond patience, another one is sent for half a ttl only. Then a free key is
+//!   looked at until no claim can land any more (`only_resolves`): the end with `Failed`.
+//! - What was won is claimed anew where nobody may believe in it (`won`). So it is if the key was withdrawn meanwhile; and, unless it is
+//!   attached, if it was won too late or is misdated.
+//! - A change of the key leads to `Looking`, or to `Claiming` if it is mostly an end (`race`). One that is no news is passed over. Where others
+//!   are to have the key first (`leaves_until`), it is looked at when their time is over.
+//! - Another lease of this process may hand the key on to an acquisition that is `Waiting`, `Looking` or `Asking` (`turns`). It ends with `Won`,
+//!   and passes over what is told of the key until then (`awaits`).
 //!
 //! | assessed or judged | what follows |
 //! |---|---|
-//! | no record, a vacant one, or one of a dead holder | `Claiming`, or `Waiting` where others are to have the key first |
-//! | an unresolved claim of this acquisition | won: the end |
-//! | a claim that is attached to another process's session | `Asking` |
-//! | a silent session | `Fencing`. One that is gone or was fenced counts as a dead holder |
-//! | a live holder | `Waiting`, perhaps after `Challenging` or `Marking`. Whose patience is over ends with `Held` |
+//! | no record | as with a vacant one. `MetadataPolicy::Keep` ends with `Absent` |
+//! | a vacant record, or one of a dead holder | `Claiming`, or `Waiting` where others are to have the key first (`stands_aside`) |
+//! | an unresolved claim of this acquisition | as if that claim had just been won |
+//! | what this process's session has claimed, to that session itself | `Claiming`: it does not believe in that any more, or never did |
+//! | a claim that is not attached | its holder is live or dead by how that record is renewed (`failure_detector`) |
+//! | a claim that is attached to this process's session | of another lease here, on the session as it is: its holder is live. Any other: dead |
+//! | a claim that is attached to another process's session | `Asking`. The winner of a race is left alone for a moment: `Waiting` (`lost_race`) |
+//! | that session is vacant, or has another fence | the holder is dead |
+//! | that session is missing | the holder is dead after a full ttl of watching, or if a mark tells of as long a time. It is live until then |
+//! | that session is silent | `Fencing` |
+//! | a live holder | `Waiting`. Patience is over: the end with `Held`. Who won't be there for long may begin `Challenging` or `Marking` before |
 //!
 //! In each of these states an acquisition may be *abandoned*: nobody wants it any more, and it sends no more claims. It goes on until it
-//! knows what became of those that it has sent, or can't know. It ends with what it won, which is given up at once, or with `Dropped`.
+//! knows what became of those that it has sent, or can't know. What it won is given up at once. Each other end is told as a release.
 
 mod assess;
 mod challenge;
@@ -119,6 +137,8 @@ enum AcquisitionState {
     Waiting {
         until: Tick,
     },
+    /// Others of this process wait for the key and came before: they ask, and this one waits for its turn.
+    Behind,
 }
 
 /// One attempt to get one key.
@@ -133,14 +153,12 @@ pub(crate) struct Acquisition {
     failures: u32,
     occupant: Option<Occupant>,
     last_error: Option<StoreError>,
-    /// Nobody wants it any more.
+    /// Nobody wants it any more. From then on it is `Claiming`, or has unresolved claims: else it has ended.
     abandoned: bool,
     /// The key is said to have changed while an operation was under way, which may have seen it before that.
     hinted: Option<Option<Version>>,
     /// The version of the record that was seen last, and whether it was attached to another's session.
     seen: Option<(Version, bool)>,
-    /// Others of this process wait for the key and came before: they ask, and this one waits for its turn.
-    behind: bool,
     /// The key was claimed at once when it was said to have changed to this: whoever loses that race has not looked at the winner yet.
     raced: Option<Version>,
     /// Another lease of this process is handing the key on to it: what is told of the key meanwhile is just that.
@@ -159,7 +177,7 @@ pub(crate) struct Acquisition {
 impl Acquisition {
     /// Sends the first operation: a claim, in the uncontended case the only one.
     pub(crate) fn start(goal: Goal, ctx: &mut Ctx<'_>) -> (Acquisition, Option<AcquisitionEnd>) {
-        let mut acquisition = Acquisition::resting(goal, ctx.now.held);
+        let mut acquisition = Acquisition::new(goal, AcquisitionState::Waiting { until: ctx.now.held });
         if acquisition.looks_first() {
             let end = acquisition.look(ctx);
             return (acquisition, end);
@@ -174,11 +192,11 @@ impl Acquisition {
         (acquisition, end)
     }
 
-    fn resting(goal: Goal, until: Tick) -> Acquisition {
+    fn new(goal: Goal, state: AcquisitionState) -> Acquisition {
         let sight = FollowState::of(goal.wait_policy);
         Acquisition {
             goal,
-            state: AcquisitionState::Waiting { until },
+            state,
             unresolved: Vec::new(),
             unanswered: None,
             failures: 0,
@@ -187,7 +205,6 @@ impl Acquisition {
             abandoned: false,
             hinted: None,
             seen: None,
-            behind: false,
             raced: None,
             awaits: false,
             leaves_until: Tick(0),
@@ -208,9 +225,9 @@ impl Acquisition {
     /// When to come back if nothing happens.
     pub(crate) fn wake_at(&self) -> Option<Tick> {
         match self.state {
-            AcquisitionState::Waiting { .. } if self.is_behind() => self.goal.wait_policy.deadline(),
+            AcquisitionState::Behind => self.goal.wait_policy.deadline(),
             // What may stand in the store has to be found out first, however long that takes.
-            AcquisitionState::Waiting { until } if self.abandoned || self.may_be_orphaned() => Some(until),
+            AcquisitionState::Waiting { until } if self.may_be_orphaned() => Some(until),
             AcquisitionState::Waiting { until } => {
                 Some(self.goal.wait_policy.deadline().map_or(until, |end| until.min(end)))
             }
@@ -252,20 +269,21 @@ impl Acquisition {
 
     /// Time has passed, or the key is said to have changed.
     pub(crate) fn wake(&mut self, ctx: &mut Ctx<'_>, why: Wakeup) -> Option<AcquisitionEnd> {
-        let AcquisitionState::Waiting { until } = self.state else {
-            if let Wakeup::Changed(version) = why
-                && !ctx.rules.bugs.has(Bug::HintWhileLooking)
-            {
-                // One that names no version may stand for any number of changes.
-                self.hinted = if self.hinted == Some(None) { self.hinted } else { Some(version) };
+        let until = match self.state {
+            AcquisitionState::Waiting { until } => until,
+            AcquisitionState::Behind => return self.patience_is_over(ctx).then(|| self.give_up()),
+            _ => {
+                if let Wakeup::Changed(version) = why
+                    && !ctx.rules.bugs.has(Bug::HintWhileLooking)
+                {
+                    // One that names no version may stand for any number of changes.
+                    self.hinted = if self.hinted == Some(None) { self.hinted } else { Some(version) };
+                }
+                return None;
             }
-            return None;
         };
-        if self.patience_is_over(ctx) && !self.may_be_orphaned() && !self.abandoned {
+        if self.patience_is_over(ctx) && !self.may_be_orphaned() {
             return Some(self.give_up());
-        }
-        if self.is_behind() {
-            return None;
         }
         match why {
             _ if ctx.now.held >= until => self.look(ctx),

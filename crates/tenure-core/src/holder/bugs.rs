@@ -25,7 +25,7 @@ impl Holder {
                 let token = self.token_of_attached(&attached);
                 let change = RecordChange {
                     attachment: self.session.attachment(),
-                    attached: Some(attached),
+                    held_by: Some(attached),
                     ..RecordChange::new(token, UpdateKind::Amend, UpdatePurpose::Update, Tick::NEVER)
                 };
                 self.begin_change(now, id, change);

@@ -46,8 +46,8 @@ pub(crate) enum UpdatePurpose {
 pub(crate) struct Updating {
     update: Update,
     purpose: UpdatePurpose,
-    /// What it is held by meanwhile, if it is.
-    attached: Option<AttachedLease>,
+    /// What it is held by meanwhile, if it is. What its record is attached to may be another thing: see `change`.
+    held_by: Option<AttachedLease>,
     /// What is to become of it as soon as the change is through, if it is to be given up.
     then: Option<Then>,
 }
@@ -100,7 +100,7 @@ impl LeaseState {
             LeaseState::Attached(attached) | LeaseState::Lapsing(attached) => attached.metadata(),
             LeaseState::Renewing(renewal) => renewal.metadata.clone(),
             // What is being written may not come to stand there.
-            LeaseState::Updating(updating) => match &updating.attached {
+            LeaseState::Updating(updating) => match &updating.held_by {
                 Some(attached) => attached.metadata(),
                 None => updating.update.token.metadata.clone(),
             },
@@ -135,7 +135,7 @@ impl LeaseState {
             LeaseState::Acquiring(acquisition) => acquisition.goal().attachment.is_some(),
             LeaseState::Attached(_) | LeaseState::Lapsing(_) => true,
             LeaseState::Updating(updating) => {
-                updating.attached.is_some() || updating.update.attachment.is_some()
+                updating.held_by.is_some() || updating.update.attachment.is_some()
             }
         }
     }
@@ -144,7 +144,7 @@ impl LeaseState {
     fn on_session(&self) -> Option<&AttachedLease> {
         match self {
             LeaseState::Attached(attached) | LeaseState::Lapsing(attached) => Some(attached),
-            LeaseState::Updating(updating) => updating.attached.as_ref(),
+            LeaseState::Updating(updating) => updating.held_by.as_ref(),
             _ => None,
         }
     }
@@ -208,7 +208,7 @@ impl Holder {
             }
             LeaseState::Updating(mut updating) => {
                 let is_over = updating.cap().is_some_and(|cap| now.held >= cap);
-                if let Some(attached) = updating.attached.take_if(|_| is_over) {
+                if let Some(attached) = updating.held_by.take_if(|_| is_over) {
                     // The change that is under way may or may not land; the claim is looked up again when it is vacated.
                     self.tell(Notice::Lost(id, Loss::Revoked));
                     return self.lapse_revoked(now, id, attached);
@@ -283,6 +283,6 @@ impl Updating {
     /// When what it is held by ends, if it was withdrawn and is still believed in.
     fn cap(&self) -> Option<Tick> {
         let believed = self.purpose == UpdatePurpose::Update && self.then.is_none();
-        self.attached.as_ref().filter(|_| believed)?.cap()
+        self.held_by.as_ref().filter(|_| believed)?.cap()
     }
 }

@@ -1,6 +1,6 @@
 //! Why leases end before they are given up.
 
-use crate::values::error::StoreError;
+use crate::values::error::{ErrorKind, StoreError};
 use crate::values::fence::Fence;
 use crate::values::record::{Occupant, Record};
 use std::fmt;
@@ -12,7 +12,7 @@ use std::fmt;
 pub enum Loss {
     /// Its validity ran out: the process was stopped or too slow to renew.
     Expired,
-    /// Its validity ran out while the store could not be reached, or would not answer.
+    /// Its validity ran out while the store could not be reached, would not answer, or refused what was to keep it. The error's kind says what to do.
     Unreachable(StoreError),
     /// Another holder has it now, or has fenced the session that it was attached to.
     Taken(Option<Occupant>),
@@ -34,7 +34,15 @@ impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Loss::Expired => f.write_str("it was not renewed in time"),
-            Loss::Unreachable(error) => write!(f, "the store could not be reached in time ({error})"),
+            Loss::Unreachable(error) => match error.kind() {
+                ErrorKind::Unavailable | ErrorKind::Unknown => {
+                    write!(f, "the store could not be reached in time ({error})")
+                }
+                ErrorKind::Foreign => write!(f, "a record that it rests on could not be read ({error})"),
+                ErrorKind::Unsupported | ErrorKind::Invalid => {
+                    write!(f, "the store refused what was to keep it ({error})")
+                }
+            },
             Loss::Taken(Some(by)) => write!(f, "taken: {by}"),
             Loss::Taken(None) => f.write_str("taken"),
             Loss::Deleted => f.write_str("its record was deleted"),
@@ -49,6 +57,14 @@ impl fmt::Display for Loss {
 impl std::error::Error for Loss {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         if let Loss::Unreachable(error) = self { Some(error) } else { None }
+    }
+}
+
+/// The loss of whoever could not renew, change or give up what it had, for such trouble with its store. Each place that knows the trouble asks
+/// here, so that a reason that is new is told in all of them.
+impl From<StoreError> for Loss {
+    fn from(trouble: StoreError) -> Loss {
+        Loss::Unreachable(trouble)
     }
 }
 
@@ -88,6 +104,21 @@ impl Loss {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_store_refuses_or_has_damaged_is_not_told_as_out_of_reach() {
+        for (trouble, words) in [
+            (StoreError::unavailable("no answer"), "the store could not be reached in time"),
+            (StoreError::unknown("no answer"), "the store could not be reached in time"),
+            (StoreError::foreign("cut off"), "a record that it rests on could not be read"),
+            (StoreError::invalid("access denied"), "the store refused what was to keep it"),
+            (StoreError::unsupported("read-only"), "the store refused what was to keep it"),
+        ] {
+            let told = format!("{words} ({trouble})");
+            let loss = Loss::from(trouble);
+            assert_eq!((loss.to_string(), loss.name()), (told, "unreachable"));
+        }
+    }
 
     #[test]
     fn each_loss_is_counted_but_that_by_its_own_process() {

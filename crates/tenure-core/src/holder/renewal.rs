@@ -161,9 +161,9 @@ impl Renewal {
     fn expiry(&mut self) -> Loss {
         match self.last_error.take() {
             _ if self.revoked => Loss::Revoked,
-            Some(error) => Loss::Unreachable(error),
+            Some(error) => error.into(),
             None if self.in_flight.is_some() => {
-                Loss::Unreachable(StoreError::unknown("the store has not answered a renewal"))
+                StoreError::unknown("the store has not answered a renewal").into()
             }
             None => Loss::Expired,
         }

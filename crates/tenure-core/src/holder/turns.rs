@@ -220,7 +220,10 @@ impl Holder {
         if is_gone && !self.env.rules.bugs.has(Bug::TurnOfTheGone) {
             return self.give_up(now, id, AttachedLease::new(key, won), Fields::Keep, UpdatePurpose::Vacate);
         }
-        if let Some(LeaseState::Acquiring(acquisition)) = self.leases.remove(&next) {
+        // Only with that bug may it be abandoned here. Then it vanishes, and nobody is told.
+        if let Some(LeaseState::Acquiring(acquisition)) = self.leases.remove(&next)
+            && !acquisition.is_abandoned()
+        {
             self.after_acquisition(now, next, acquisition, Some(AcquisitionEnd::Won(won)));
         }
     }

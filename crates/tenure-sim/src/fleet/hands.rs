@@ -1,4 +1,4 @@
-//! What people do to a fleet by hand, and what befalls it in the calm: records are damaged and mended, changes are told to
+//! What people do to a fleet by hand, and what happens to it in the calm: records are damaged and mended, changes are told to
 //! nobody, a worker hiccups.
 
 use super::calm::AUDITED;

@@ -120,7 +120,7 @@ pub(crate) struct FleetScenario {
     pub(crate) produces: bool,
     /// Letters from outside: somebody asks for a unit, or withdraws it.
     pub(crate) mail: bool,
-    /// The mean number of faults of a kind in 100 ttls.
+    /// The mean number of faults of a kind that strike in 100 ttls.
     pub(crate) faults: &'static [(FaultKind, f64)],
     pub(crate) calls: &'static [(FaultKind, f64)],
     /// How far reads of a recent state lag in the calm, if the store's do, in thousandths of a ttl.

@@ -1,5 +1,6 @@
 //! What happened in a world besides faults: the moments that scenarios are about. A scenario in which none of its moments
-//! ever came would prove nothing, so they are counted, reported and asserted.
+//! ever came would prove nothing, so all are counted and reported. Tests assert some of them: those of peers' bugs (`tests/peers.rs`), and some of fleets and
+//! sections. Of faults, `tests/promises.rs` asserts that each kind came that a scenario of leases names.
 
 use super::kinds::kinds;
 

@@ -22,7 +22,7 @@ pub(crate) struct Envelope {
     pub(super) term: u32,
     /// A second copy, or one that was given up: its answer goes nowhere.
     pub(crate) stray: bool,
-    /// Its answer is lost, however well everything else goes.
+    /// Its answer is lost in the calm, where nothing else goes wrong. A fault that befalls a call in the chaos is none of these.
     pub(crate) stumbles: bool,
     /// It was sent for a token that came from elsewhere.
     pub(crate) token: bool,

@@ -2,8 +2,7 @@
 
 use super::kinds::kinds;
 
-/// A kind of fault. Those of a message befall single calls, with a probability; the others befall a node or the store
-/// now and then.
+/// A kind of fault. Some befall single calls, hints or steps, each with a probability. The others strike a node or the store now and then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "each is described by `FaultKind::about`")]
@@ -103,7 +102,7 @@ kinds! { FaultKind,
 pub(crate) const KINDS: usize = FaultKind::ALL.len();
 
 impl FaultKind {
-    /// Whether it befalls one node.
+    /// Whether it strikes one node, which the trace then names. Asked only of faults that strike; of the others, as the table must be whole, it is true.
     pub(crate) fn is_of_node(self) -> bool {
         match self {
             FaultKind::StoreDown

@@ -17,16 +17,21 @@
 //! | how many worlds run, on how many threads, and how they are reported | `run.rs`, `play.rs`, `report.rs`, `trace.rs` |
 //! | how a history is shrunk | `shrink.rs` |
 //!
-//! Some words: a *frame* is the kernel's part of a scenario. A fault *strikes* now and then, or *befalls* single calls, which then *stumble*. A request
-//! is a *stray* if no process waits for its answer. A read or write is *dated* if it carries its service's wall clock.
+//! Some words: a *frame* is the kernel's part of a scenario. A fault *strikes* a node or the store now and then, or it *befalls* a single call,
+//! hint or step. In the calm there are none; there a renewal may *stumble*, where the scenario says so: its answer is lost. A request is a *stray* if no process
+//! waits for its answer. A read or write is *dated* if it carries its service's wall clock.
 //!
 //! # To add a fault
 //!
-//! 1. `fault.rs`: add its name to the enum, and its effect to the table (`kinds!`). `is_of_node` says whether it befalls one node.
-//! 2. Implement the effect. For all scenes, it is in `world/chaos.rs` (now and then; the kernel writes the trace) or `world/net.rs` (`befalls`, for single calls;
-//!    write the trace yourself). For one scene, it is in that scene's `strike`.
-//! 3. Add it to a scenario, in the scene's `scenario.rs`, with its frequency. Add it to the usual ones, too, if their promises hold in it. The scenarios are played
-//!    in turn. One more makes each seed of all of them another world: run the tests `promises` and `bugs`.
+//! 1. `fault.rs`: add its name to the enum, and its effect to the table (`kinds!`). `is_of_node` says whether one that
+//!    strikes has one node for its victim.
+//! 2. Implement the effect. One that strikes in all scenes has it in `world/chaos.rs`, and the kernel writes the trace. One that strikes in one scene has it in
+//!    that scene's `strike`. One that befalls calls has it where they are made, mostly `world/net.rs`: ask `befalls` last of all conditions, as it draws and
+//!    counts, and write the trace yourself. The latter two also have an empty arm in `strike` of `world/chaos.rs`.
+//! 3. Add it to a scenario with its frequency: to `faults` if it strikes, to `calls` if it befalls calls. They are in `scenario.rs` of the scene, and in files
+//!    below `scenario/` where there are many. The test `promises` fails for a kind that never comes in a scenario of leases
+//!    that names it. Add it to the usual ones, too, if their promises hold in it. The scenarios are played in turn. One more makes each seed of all of them
+//!    another world: run the tests `promises` and `bugs`.
 //! 4. If the fault breaks a promise, the scenario names that in `excused`. Say there which assumption of the promise it takes away.
 //! 5. `cargo xtask api`.
 //!

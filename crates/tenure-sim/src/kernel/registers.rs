@@ -1,58 +1,17 @@
 //! The store of a world: registers that keep exactly the contract of `tenure_store::Store`, and, where a scenario asks for
 //! it, a failover that breaks it by losing the last writes.
 
+mod spec;
+
+pub(crate) use spec::StorePast;
+pub use spec::{Ages, StoreSpec};
+
 use super::clock::{MILLI, SECOND, True};
-use super::rng::Rng;
+use spec::MOST_SHORT_MS;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
-use std::time::Duration;
 use tenure_core::op::{Answer, Expect, Freshness, Listed, Op, Outcome, Write};
 use tenure_core::{Key, Metadata, Nonce, Record, StoreError, Stored, Times, Value};
-
-/// What a world's store can do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StoreSpec {
-    /// Whether it tells records' ages, and how well.
-    pub ages: Ages,
-    /// Whether it hints at changes.
-    pub push: bool,
-    /// Whether reads of a recent state lag behind.
-    pub lags: bool,
-}
-
-/// How well a store tells the age of a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ages {
-    /// Not at all.
-    Untold,
-    /// They fall short of the truth by up to 2.3 s, as where clocks are read to the second.
-    Coarse,
-    /// To the millisecond.
-    Fine,
-    /// By dates in whole seconds that come with answers; what is written is dated by the writer's client.
-    Dated,
-}
-
-impl Ages {
-    /// By how much they fall short of the truth at the most, if they are told.
-    pub(crate) fn error(self) -> Option<Duration> {
-        match self {
-            Ages::Untold => None,
-            Ages::Coarse => Some(Duration::from_millis(MOST_SHORT_MS)),
-            Ages::Fine => Some(Duration::from_millis(1)),
-            Ages::Dated => Some(Duration::from_secs(3)),
-        }
-    }
-
-    /// Two thirds tell them, half of these well.
-    pub(crate) fn any(rng: &mut Rng) -> Ages {
-        match rng.below(3) {
-            0 => Ages::Untold,
-            1 => Ages::Coarse,
-            _ => Ages::Fine,
-        }
-    }
-}
 
 #[derive(Debug, Clone)]
 struct RegisterEntry {
@@ -85,16 +44,17 @@ pub(crate) struct Registers {
     forbidden: Option<(Key, StoreError)>,
     /// Those that may be read, and not written.
     sealed: BTreeSet<Key>,
-    /// What stood in a record's place before, and until when, if reads may lag.
+    // The next three are what was. Each is for another end, and is kept only in worlds that need it.
+    /// For reads that lag: what stood in a record's place before its last write, and until when.
     shadows: BTreeMap<Key, (True, Option<RegisterEntry>)>,
+    /// For failovers: the writes of the last moments in their order, which are undone from the latest on.
+    journal: Option<VecDeque<Undo>>,
+    /// For those who put older copies back by hand: what each record was by its last writes, the latest last, however long ago that was.
+    copies: Option<BTreeMap<Key, VecDeque<RegisterEntry>>>,
     /// How far the store's clock is ahead of where it began, by jumps.
     clock_offset: i64,
-    /// Writes of the last moments, if a failover may lose them.
-    journal: Option<VecDeque<Undo>>,
     /// What the next write is dated by its client.
     dated: Option<u64>,
-    /// What records were before, the latest last, if somebody may put them back.
-    copies: Option<BTreeMap<Key, VecDeque<RegisterEntry>>>,
 }
 
 /// A write that took effect.
@@ -104,9 +64,6 @@ pub(crate) struct Landed {
     pub(crate) after: Record,
 }
 
-/// By how much a coarse age falls short at the most.
-const MOST_SHORT_MS: u64 = 2300;
-
 /// So many older copies of a record are kept.
 const COPIES: usize = 16;
 
@@ -114,7 +71,7 @@ const COPIES: usize = 16;
 const LAG: True = 400 * MILLI;
 
 impl Registers {
-    pub(crate) fn new(spec: StoreSpec, may_fail_over: bool, keeps_copies: bool) -> Self {
+    pub(crate) fn new(spec: StoreSpec, past: StorePast) -> Self {
         Registers {
             spec,
             entries: BTreeMap::new(),
@@ -125,9 +82,9 @@ impl Registers {
             sealed: BTreeSet::new(),
             shadows: BTreeMap::new(),
             clock_offset: 1 << 50,
-            journal: may_fail_over.then(VecDeque::new),
+            journal: past.may_fail_over.then(VecDeque::new),
             dated: None,
-            copies: keeps_copies.then(BTreeMap::new),
+            copies: past.may_be_restored.then(BTreeMap::new),
         }
     }
 

@@ -10,7 +10,7 @@ use super::clock::{MILLI, NodeClock, SECOND, True};
 use super::coverage::{Coverage, MOMENTS};
 use super::envelope::Envelope;
 use super::fault::{FaultKind, FaultSet, KINDS};
-use super::registers::{Registers, StoreSpec};
+use super::registers::{Registers, StorePast, StoreSpec};
 use super::rng::Rng;
 use super::trace::{Story, Trace};
 use crate::invariants::{Checks, Rule};
@@ -177,6 +177,10 @@ impl<S: Scene> World<S> {
         let frame = S::frame(&scenario);
         let spec = S::store(&scenario, &mut rng);
         let nodes = if setup.nodes == 0 { frame.nodes } else { setup.nodes.min(frame.nodes) };
+        let past = StorePast {
+            may_fail_over: frame.has(FaultKind::Failover),
+            may_be_restored: frame.has(FaultKind::RecordRestored),
+        };
         let mut world = World {
             t: 0,
             seq: 0,
@@ -185,7 +189,7 @@ impl<S: Scene> World<S> {
             spec,
             ttl: frame.ttl,
             nodes: Vec::new(),
-            store: Registers::new(spec, frame.has(FaultKind::Failover), frame.has(FaultKind::RecordRestored)),
+            store: Registers::new(spec, past),
             errors: Errors::new(),
             store_term: 0,
             store_down: false,

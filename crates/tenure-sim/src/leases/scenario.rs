@@ -70,7 +70,7 @@ pub struct LeaseScenario {
     pub store: Option<StoreSpec>,
     /// How users behave.
     pub users: UserBehaviour,
-    /// The mean number of faults of a kind that befall the world in 100 ttls.
+    /// The mean number of faults of a kind that strike in 100 ttls.
     pub faults: &'static [(FaultKind, f64)],
     /// The probability that a fault befalls a call.
     pub calls: &'static [(FaultKind, f64)],
@@ -82,7 +82,7 @@ pub struct LeaseScenario {
     pub rounds: u64,
     /// In the calm, holders are killed and must be followed within L1's bound.
     pub deaths: bool,
-    /// In the calm, calls take up to ttl/8 and single renewals fail: that must cost nobody a lease.
+    /// In the calm, where there are no faults, calls take up to ttl/8 and single renewals *stumble*: their answers are lost. That must cost nobody a lease.
     pub stumbles: bool,
     /// What does not hold here, by design.
     pub excused: &'static [Rule],

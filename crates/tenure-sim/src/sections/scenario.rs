@@ -25,7 +25,7 @@ pub(crate) struct SectionScenario {
     pub(crate) most_parts: usize,
     /// Users look at what is leased, have what is over collected, and stop their process in good order.
     pub(crate) asks: bool,
-    /// The mean number of each fault in 100 durations.
+    /// The mean number of each fault that strikes in 100 durations.
     pub(crate) faults: &'static [(FaultKind, f64)],
     /// The probability that a fault befalls a call.
     pub(crate) calls: &'static [(FaultKind, f64)],

@@ -45,7 +45,7 @@ pub(crate) struct SemaphoreScenario {
     pub(crate) most_bytes: usize,
     /// Whoever puts older records back does so with sessions, and not with records of semaphores.
     pub(crate) restores_sessions: bool,
-    /// The mean number of each fault in 100 ttls.
+    /// The mean number of each fault that strikes in 100 ttls.
     pub(crate) faults: &'static [(FaultKind, f64)],
     /// The probability that a fault befalls a call.
     pub(crate) calls: &'static [(FaultKind, f64)],

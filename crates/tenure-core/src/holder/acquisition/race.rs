@@ -23,17 +23,17 @@ impl Goal {
 impl Acquisition {
     /// One that waits for its turn behind others of its process.
     pub(crate) fn behind(goal: Goal) -> Acquisition {
-        Acquisition { behind: true, ..Acquisition::resting(goal, Tick::NEVER) }
+        Acquisition::new(goal, AcquisitionState::Behind)
     }
 
-    /// Whether others of its process come before it. Nobody comes before what is not wanted any more: it has something to find out.
+    /// Whether others of its process come before it.
     pub(crate) fn is_behind(&self) -> bool {
-        self.behind && !self.abandoned
+        matches!(self.state, AcquisitionState::Behind)
     }
 
     /// It is the first one of its process from now on. The store was not asked for it: it looks, unless this process has the key.
     pub(crate) fn come_first(&mut self, ctx: &mut Ctx<'_>, ours: Option<Version>) -> Option<AcquisitionEnd> {
-        if !std::mem::take(&mut self.behind) || self.abandoned {
+        if !self.is_behind() {
             return None;
         }
         let Some(version) = ours else { return self.look(ctx) };
@@ -44,8 +44,8 @@ impl Acquisition {
 
     /// Whether it waits for somebody else's end, as far as is known.
     pub(crate) fn waits(&self) -> bool {
-        let asked = !matches!(self.state, AcquisitionState::Claiming { .. }) || self.seen.is_some();
-        (self.behind || asked) && self.goal.wait_policy != WaitPolicy::Try
+        let is_first_claim = matches!(self.state, AcquisitionState::Claiming { .. }) && self.seen.is_none();
+        !is_first_claim && self.goal.wait_policy != WaitPolicy::Try
     }
 
     /// Who was seen to hold the key last.
@@ -84,14 +84,15 @@ impl Acquisition {
     /// Whether it may be given what was written for it at `sent`: it is wanted still and has not begun anything else, nor was the key
     /// withdrawn since.
     pub(crate) fn may_be_given(&self, sent: Tick) -> bool {
-        !self.abandoned && self.rests() && self.withdrawn.is_none_or(|(at, _)| at < sent)
+        self.rests() && self.withdrawn.is_none_or(|(at, _)| at < sent)
     }
 
-    /// Whether nothing of its own is under way, or may have landed, that could get it the key.
+    /// Whether it is wanted, and nothing of its own is under way, or may have landed, that could get it the key.
     fn rests(&self) -> bool {
         matches!(
             self.state,
-            AcquisitionState::Waiting { .. }
+            AcquisitionState::Behind
+                | AcquisitionState::Waiting { .. }
                 | AcquisitionState::Looking { .. }
                 | AcquisitionState::Asking { .. }
         ) && !self.may_be_orphaned()
@@ -130,7 +131,7 @@ impl Acquisition {
     }
 
     fn may_race(&self) -> bool {
-        self.goal.takes_turns() && !self.abandoned && !self.behind && !self.may_be_orphaned()
+        self.goal.takes_turns() && !self.may_be_orphaned()
     }
 
     fn race(&mut self, ctx: &mut Ctx<'_>, version: Version) -> Option<AcquisitionEnd> {

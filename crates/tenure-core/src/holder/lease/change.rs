@@ -1,4 +1,27 @@
 //! Changes of a lease's record on the strength of its tenure: other metadata, from lease to plain data and back.
+//!
+//! These are all that there are. *Held by* is what the lease is held by meanwhile. *Attached* tells whether its record is attached to the session;
+//! of a `Detach`, whether it is once that has landed. There are no further attempts after *until*.
+//!
+//! | purpose | begun by | kind | held by | attached | until |
+//! |---|---|---|---|---|---|
+//! | `Update` | `update` of an attached lease | `Amend` | that lease | yes | belief in the session ends |
+//! | `Detach` | `detach` of an attached lease | `Amend` | that lease | no | never |
+//! | `Detach` | `detach` of a lease that renews itself | `Amend` | nothing | no | its deadline |
+//! | `Release` | `release` of an attached lease (`give_up`) | `Vacate` or `Next` | nothing | yes | never |
+//! | `Release` | `pass` of an attached lease | `Pass` | nothing | yes | never |
+//! | `Release` | `release` of a lease that renews itself; `Return` of a token; a detachment that was given up meanwhile | `Vacate` | nothing | no | a ttl |
+//! | `Vacate` | a lease that was handed on to one that is gone (`give_up`) | `Vacate` or `Next` | nothing | yes | never |
+//! | `Vacate` | the time of a lapsed lease is over (`vacate`); `end_withdrawn` of what is attached | `Vacate` | nothing | yes | never |
+//! | `Vacate` | `end_withdrawn` of what is not attached | `Vacate` | nothing | no | a ttl |
+//! | `Refresh` | `use_token` | `Amend` | nothing | no | a ttl |
+//! | `Adopt` | `use_token`, and again if the answer can't be believed in (`after_adoption`) | `Adopt` | nothing | no | a ttl |
+//!
+//! What others do meanwhile (`ending`):
+//! - `release` and `pass` of an `Update`, and `release` of a `Detach` or `Adopt`, wait for its end (`then`). `release` makes a `Release` of a `Vacate`.
+//! - `lapse` drops what is not attached, and what is held. A held lease is left to expire. Other changes give the key up, and go on.
+//! - A withdrawal drops an `Update` once its time is over, unless a release or a pass waits. After a `Detach` the key is given up.
+//! - The loss of the session drops what is held or attached.
 
 use super::{AttachedLease, LeaseState, Then, UpdatePurpose, Updating};
 use crate::holder::Holder;
@@ -23,7 +46,7 @@ pub(in crate::holder) struct RecordChange {
     /// What its record is attached to meanwhile, if it is given up or changed on the session.
     pub(in crate::holder) attachment: Option<Attachment>,
     /// What the lease is held by meanwhile, if it is.
-    pub(in crate::holder) attached: Option<AttachedLease>,
+    pub(in crate::holder) held_by: Option<AttachedLease>,
     /// Letters that were found in the record already.
     pub(in crate::holder) mail: Vec<Letter>,
     /// What is to become of the lease as soon as the change is through, if that is known already.
@@ -44,7 +67,7 @@ impl RecordChange {
             until,
             fields: Fields::Keep,
             attachment: None,
-            attached: None,
+            held_by: None,
             mail: Vec::new(),
             then: None,
         }
@@ -53,11 +76,11 @@ impl RecordChange {
 
 impl Holder {
     pub(in crate::holder) fn begin_change(&mut self, now: Now, id: LeaseId, change: RecordChange) {
-        let RecordChange { token, kind, purpose, until, fields, attachment, attached, mail, then } = change;
+        let RecordChange { token, kind, purpose, until, fields, attachment, held_by, mail, then } = change;
         let part = OpOwner::Lease(id);
         let mut update = self.lend(now, part, |ctx| Update::start(token, attachment, kind, until, ctx));
         (update.fields, update.mail) = (fields, mail);
-        self.put(id, LeaseState::Updating(Box::new(Updating { update, purpose, attached, then })));
+        self.put(id, LeaseState::Updating(Box::new(Updating { update, purpose, held_by, then })));
     }
 
     pub(crate) fn update(&mut self, now: Now, id: LeaseId, fields: Fields) {
@@ -69,7 +92,7 @@ impl Holder {
                 let change = RecordChange {
                     fields,
                     attachment: self.session.attachment(),
-                    attached: Some(attached),
+                    held_by: Some(attached),
                     ..RecordChange::new(token, UpdateKind::Amend, UpdatePurpose::Update, until)
                 };
                 self.begin_change(now, id, change);
@@ -106,7 +129,7 @@ impl Holder {
                 // Until it is known that the record is not attached any more, nothing else would ever free the key.
                 let token = Token { ttl, ..self.token_of_attached(&attached) };
                 let change = RecordChange::new(token, UpdateKind::Amend, UpdatePurpose::Detach, Tick::NEVER);
-                self.begin_change(now, id, RecordChange { attached: Some(attached), ..change });
+                self.begin_change(now, id, RecordChange { held_by: Some(attached), ..change });
             }
             Some(LeaseState::Renewing(renewal)) => {
                 let token = Token { ttl, ..renewal.token(&self.env.identity.holder) };

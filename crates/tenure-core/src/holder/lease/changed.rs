@@ -60,11 +60,11 @@ impl Holder {
 
     /// Other metadata, or not.
     fn after_amendment(&mut self, now: Now, id: LeaseId, updating: Updating, end: UpdateEnd) -> Option<Then> {
-        let Updating { update: Update { token, .. }, attached, then, .. } = updating;
+        let Updating { update: Update { token, .. }, held_by, then, .. } = updating;
         match end {
             UpdateEnd::Done { .. } => {
                 self.tell(Notice::Updated(id));
-                if let Some(mut attached) = attached {
+                if let Some(mut attached) = held_by {
                     attached.change(token.version, token.metadata);
                     self.put(id, LeaseState::Attached(attached));
                 }
@@ -73,7 +73,7 @@ impl Holder {
             UpdateEnd::NotOurs(by) => self.taken(now, id, &token.key, by),
             UpdateEnd::GaveUp(error) => {
                 // It is still held. The record shows the old metadata or the new.
-                if let Some(attached) = attached {
+                if let Some(attached) = held_by {
                     self.put(id, LeaseState::Attached(attached));
                 }
                 self.tell(Notice::Failed(id, error));
@@ -90,9 +90,9 @@ impl Holder {
         updating: Updating,
         end: UpdateEnd,
     ) -> Option<Then> {
-        let Updating { update, attached, then, .. } = updating;
+        let Updating { update, held_by, then, .. } = updating;
         // A letter to the session may have come meanwhile, or one to the record when the change had just landed.
-        let is_withdrawn = update.is_withdrawn() || attached.as_ref().is_some_and(AttachedLease::is_capped);
+        let is_withdrawn = update.is_withdrawn() || held_by.as_ref().is_some_and(AttachedLease::is_capped);
         let is_withdrawn = ends_plain_data(is_withdrawn, self.env.rules.bugs);
         let Update { mut token, mail, .. } = update;
         match end {
@@ -108,12 +108,12 @@ impl Holder {
             UpdateEnd::Done { .. } if is_withdrawn => self.end_withdrawn(now, id, token, false),
             UpdateEnd::Done { .. } => self.tell_plain(id, token, &mail),
             // What could not become plain data is attached again, if it was before.
-            UpdateEnd::Withdrawn => self.end_withdrawn(now, id, token, attached.is_some()),
+            UpdateEnd::Withdrawn => self.end_withdrawn(now, id, token, held_by.is_some()),
             UpdateEnd::NotOurs(by) => self.taken(now, id, &token.key, by),
             UpdateEnd::GaveUp(error) => {
                 // The record shows the lease or the token. The one is attached, and must be vacated; the other expires.
-                self.tell(Notice::Lost(id, Loss::Unreachable(error)));
-                if attached.is_some() {
+                self.tell(Notice::Lost(id, error.into()));
+                if held_by.is_some() {
                     self.settle_orphan(now, token.key);
                 }
             }

@@ -120,9 +120,9 @@ impl Holder {
             Some(LeaseState::Attached(attached)) => {
                 self.leave_to_expire(now, id, attached, self.env.identity.ttl.duration());
             }
-            Some(LeaseState::Updating(mut updating)) if updating.attached.is_some() => {
+            Some(LeaseState::Updating(mut updating)) if updating.held_by.is_some() => {
                 // The change goes on; whoever changed it still has it, so it can be vacated after a ttl only.
-                if let Some(attached) = updating.attached.take() {
+                if let Some(attached) = updating.held_by.take() {
                     self.leave_to_expire(now, id, attached, self.env.identity.ttl.duration());
                 }
             }
@@ -143,7 +143,11 @@ impl Holder {
                 attached.set_cap(now.held.after(self.env.identity.ttl.duration()));
                 self.put(id, LeaseState::Lapsing(attached));
             }
-            _ => self.forget_wake(id),
+            // None of these is attached. What waits for the session has written nothing, and what renews itself expires. So does what is being
+            // written: a `Detach` of what renewed itself, a `Refresh`, an `Adopt`, a `Release` or a `Vacate` of plain data.
+            Some(LeaseState::Renewing(_) | LeaseState::Updating(_) | LeaseState::Queued(_)) | None => {
+                self.forget_wake(id);
+            }
         }
         self.tell(Notice::Released(id, false));
     }
@@ -171,7 +175,7 @@ impl Holder {
         let Some(mut lease) = self.leases.remove(&id) else { return };
         let attached = match &mut lease {
             LeaseState::Attached(attached) => Some(attached),
-            LeaseState::Updating(updating) => updating.attached.as_mut(),
+            LeaseState::Updating(updating) => updating.held_by.as_mut(),
             _ => None,
         };
         let cap = attached.and_then(|attached| {

@@ -1,4 +1,5 @@
-//! Faults that befall nodes, links and the store now and then, whatever the scene; those of a scene's own are in its `strike`.
+//! Faults that strike nodes, links and the store now and then, whatever the scene; those of a scene's own are in its `strike`. And by which chance one
+//! befalls a call.
 
 use super::node::NodeInput;
 use super::scene::Scene;
@@ -8,7 +9,7 @@ use crate::kernel::fault::FaultKind;
 use crate::kernel::trace::Story;
 
 impl<S: Scene> World<S> {
-    /// Whether a fault of calls befalls this one.
+    /// Whether a fault of calls befalls this one. It draws, and counts what it answers with yes: so it is asked last of all conditions.
     pub(crate) fn befalls(&mut self, fault: FaultKind) -> bool {
         if self.healed.is_some() || self.setup.without.has(fault) {
             return false;
@@ -93,7 +94,7 @@ impl<S: Scene> World<S> {
             FaultKind::SpuriousWake => self.deliver(index, NodeInput::Wake),
             // It goes on already.
             FaultKind::WritesHang => {}
-            // These befall calls, hints and steps, each by a chance of its own.
+            // These befall calls, hints and steps, each by a chance of its own, and never strike.
             FaultKind::RequestLost
             | FaultKind::AnswerLost
             | FaultKind::Slow

@@ -32,7 +32,7 @@ pub(crate) struct Frame {
     /// Clock rates lie within ± this many millionths.
     pub(crate) rate: u64,
     pub(crate) wall_off_ms: u64,
-    /// The mean number of faults of a kind in 100 ttls.
+    /// The mean number of faults of a kind that strike in 100 ttls.
     pub(crate) faults: &'static [(FaultKind, f64)],
     /// The probability that a fault befalls a call.
     pub(crate) calls: &'static [(FaultKind, f64)],
@@ -45,9 +45,9 @@ pub(crate) struct Frame {
 }
 
 impl Frame {
-    /// Whether this befalls its worlds now and then.
+    /// Whether it strikes in its worlds now and then, or befalls calls in them.
     pub(crate) fn has(&self, fault: FaultKind) -> bool {
-        self.faults.iter().any(|(befalls, _)| *befalls == fault)
+        self.faults.iter().chain(self.calls).any(|(kind, _)| *kind == fault)
     }
 }
 
@@ -148,7 +148,7 @@ pub(crate) trait Scene: Sized + 'static {
 
     // Chaos and calm.
 
-    /// A fault of this scene's own befalls its world. False: it is one that the kernel makes.
+    /// A fault strikes that may be of this scene's own. False: it is one that the kernel makes.
     fn strike(world: &mut World<Self>, fault: FaultKind, index: usize) -> bool;
     /// A process crashes.
     fn crash(world: &mut World<Self>, index: usize);
