@@ -74,7 +74,8 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> impl Future<Output = Result<Vec<Listed>, StoreError>> + Send;
 
-    /// Removes one record if it is unchanged. False if it has changed or is gone. Only `gc` uses this, on vacant records.
+    /// Removes one record if it is unchanged, vacant or held. False if it has changed or is gone. No protocol uses this: a key that is removed loses its
+    /// fence. `gc` and verbs that forget a job or a fleet do, once nobody can believe in a tenure of it.
     fn remove(&self, key: &Key, version: Version) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
     /// The bytes under a key, readable as a record or not. For repairs.

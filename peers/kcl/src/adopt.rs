@@ -10,6 +10,7 @@
 
 mod all;
 mod marks;
+mod order;
 mod remade;
 mod values;
 
@@ -18,8 +19,9 @@ pub use remade::Remade;
 
 use crate::row::bare_error;
 use crate::shards::{OpenShards, is_at_end};
-use crate::{Edit, LeaseError, Options, Peers, Row, Table};
+use crate::{Edit, LeaseError, Options, Row, Table};
 use marks::{COMING, GONE, HERE, mark, spec_is};
+use order::ParentsSeen;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -28,6 +30,7 @@ use std::time::Duration;
 use tenure::clock;
 use tenure::fleet::{Fleet, NewUnit, Status};
 use tenure_core::{Clock, ErrorKind, StoreError};
+use tokio::sync::Mutex;
 use values::typed;
 
 /// What the worker ids of adopters begin with, so that they know each other.
@@ -69,6 +72,9 @@ pub enum Adopted {
     /// Its row is gone, and nobody knows who deleted it: an earlier adoption that has ended just then, or whoever has had the row since, and has
     /// perhaps done its work. It stays closed: see [`Adopter::open_doubtful`].
     Doubtful,
+    /// Its shard was read to its end meanwhile (`SHARD_END`), or has children in the table by now. The row was given back to the table's workers, and
+    /// a unit that was made for it is deleted again: see [`AdoptionFindings::resharding`].
+    Resharding,
 }
 
 /// Moves units from a lease table into a fleet. Clones are the same adopter.
@@ -79,6 +85,7 @@ pub struct Adopter {
     options: Options,
     clock: Arc<dyn Clock>,
     ids: Arc<AtomicU64>,
+    parents: Arc<Mutex<ParentsSeen>>,
 }
 
 /// What there is to move.
@@ -128,13 +135,14 @@ impl AdoptionFindings {
 
 impl Adopter {
     /// Moves from `table` into `fleet`. The options' worker id is part of what this process is called in the table, and their failover
-    /// time must be that of the workers there.
+    /// time must be that of the workers there. [`Options::shards`] says whether the order of shards counts.
     ///
     /// # Errors
     /// When the options contradict themselves.
     pub fn new(table: Table, fleet: Fleet, options: Options) -> Result<Adopter, StoreError> {
         options.check()?;
-        Ok(Adopter { table, fleet, options, clock: clock::system(), ids: Arc::default() })
+        let (clock, ids, parents) = (clock::system(), Arc::default(), Arc::default());
+        Ok(Adopter { table, fleet, options, clock, ids, parents })
     }
 
     /// A name for the next row that is taken.
@@ -208,17 +216,18 @@ impl Adopter {
                 found.beside.insert(unit.name.clone(), worker.clone());
             }
         }
-        if self.table.format().peers() == Peers::Kcl {
-            // Parents that were moved are read by the fleet, as far as is known.
-            let elsewhere: Vec<String> =
-                moved.map(|unit| unit.name.clone()).chain(listing.unreadable).collect();
+        if self.has_shards() {
+            // Parents that were moved are read by the fleet, until it has finished them.
+            let read = moved.filter(|unit| unit.spec.status == Status::Open);
+            let read = read.map(|unit| unit.name.clone());
+            let elsewhere: Vec<String> = read.chain(listing.unreadable).collect();
             found.leave_in_order(&listing.rows, &OpenShards::of(&listing.rows, &elsewhere));
         }
         Ok(found)
     }
 
-    /// Moves one unit, whatever its row says of shards: [`Adopter::find`] tells which are to be moved. `goes_on` is told each step that is done, and
-    /// says whether to go on.
+    /// Moves one unit. [`Adopter::find`] tells which are to be moved; the row of a shard that has been finished since, or has got children, is given
+    /// back. A child is moved whatever its parents are at. `goes_on` is told each step that is done, and says whether to go on.
     ///
     /// # Errors
     /// Those of the two stores; `Invalid` when the row's fields don't fit a unit, or there is an open unit of that name that is no
@@ -278,12 +287,12 @@ impl Adopter {
                     match self.carry_over(taken, was_had, &mut goes_on).await {
                         Err(LeaseError::Changed(_)) => {}
                         Err(error) => return Err(plain(error)),
-                        Ok(false) => return Ok(Adopted::Stopped),
-                        Ok(true) => {
+                        Ok(Adopted::Moved) => {
                             self.open(unit).await?;
                             goes_on(AdoptionStep::Opened);
                             return Ok(Adopted::Moved);
                         }
+                        Ok(otherwise) => return Ok(otherwise),
                     }
                 }
                 Err(LeaseError::Changed(_)) => {}
@@ -300,13 +309,14 @@ impl Adopter {
         Err(StoreError::unavailable(format!("the row of {unit:?} changes owners too often; try again")))
     }
 
-    /// Keeps a row that was just taken until its last owner must have noticed, and then carries it over. False: told to stop.
+    /// Keeps a row that was just taken until its last owner must have noticed, and then carries it over, all but for the unit's opening. It does not
+    /// where it is told to stop, or the order of shards forbids it.
     async fn carry_over(
         &self,
         mut row: Row,
         was_had: bool,
         goes_on: &mut impl FnMut(AdoptionStep) -> bool,
-    ) -> Result<bool, LeaseError> {
+    ) -> Result<Adopted, LeaseError> {
         let failover = self.options.failover_time();
         // As a waiter counts, from after the answer.
         let wait = if was_had { failover } else { Duration::ZERO };
@@ -320,14 +330,19 @@ impl Adopter {
             row = self.table.renew(&row, &Edit::new()).await?;
         }
         if !goes_on(AdoptionStep::Quiet) {
-            return Ok(false);
+            return Ok(Adopted::Stopped);
         }
+        // Nobody makes children any more who has read this shard.
+        let has_children = self.has_children(row.key(), self.clock.now().waited).await?;
         // Once more, for the fields as they are now that nobody else writes them.
         row = self.table.renew(&row, &Edit::new()).await?;
+        if has_children || self.is_finished(&row) {
+            return self.leave(&row).await;
+        }
         let fields = typed(&row)?;
         self.mark(row.key(), HERE, Some(fields)).await?;
         if !goes_on(AdoptionStep::Ready) {
-            return Ok(false);
+            return Ok(Adopted::Stopped);
         }
         if let Err(error) = self.table.delete(&row).await {
             if error == LeaseError::Changed(row.key().to_owned()) {
@@ -337,7 +352,7 @@ impl Adopter {
             return Err(error);
         }
         self.mark_gone(row.key()).await?;
-        Ok(goes_on(AdoptionStep::Deleted))
+        Ok(if goes_on(AdoptionStep::Deleted) { Adopted::Moved } else { Adopted::Stopped })
     }
 }
 

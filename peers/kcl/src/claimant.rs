@@ -11,7 +11,7 @@ use super::taker::RowWatch;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tenure_core::{ErrorKind, Loss, StoreError};
+use tenure_core::{ErrorKind, Loss, Now, StoreError, Tick};
 
 /// Takes leases by name and renews them when it is told to: the coordinator's rules, without its background.
 ///
@@ -72,14 +72,15 @@ impl Claimant {
     /// None: another has it, or another call of this claimant's is taking it at this moment.
     ///
     /// # Errors
-    /// A store error: the lease may have been taken, if its kind is `Unknown`; it expires then.
+    /// A store error: the lease may have been taken, if its kind is `Unknown`; it expires then. `Unavailable` also where the answer came when the lease was
+    /// over already, or time was hidden from this process meanwhile: it was given back.
     ///
     /// # Cancel safety
     /// The lease may have been taken, or not; it expires then. Other calls may take it from now on.
     pub async fn try_take(&self, key: &str) -> Result<Option<Held>, LeaseError> {
         // Two takes of one worker by one row ask for the same: after a lost answer, the row would tell both that they have it.
         let Some(_under_way) = self.begin_take(key) else { return Ok(None) };
-        let begun = self.table.clock().held();
+        let begun = self.table.clock().now();
         let row = match self.table.read(key).await? {
             Some(row) => row,
             None => match self.table.create(key, Fields::new()).await {
@@ -94,18 +95,40 @@ impl Claimant {
         if !self.may_take(&row) {
             return Ok(None);
         }
+        // What is found may be believed no longer than from before the row was read, and what is believed no more need not be asked for.
+        let deadline = self.options.believed_until(begun.held);
+        if self.table.clock().held() >= deadline {
+            return Err(StoreError::unavailable(format!(
+                "to read the row of lease {key:?} took longer than it would be believed; choose a longer failover time"
+            ))
+            .into());
+        }
         let change = RowChange::take(self.table.format(), &row, self.options.worker());
-        let deadline = self.options.believed_until(self.table.clock().held());
         let after = change.after.clone();
-        let settling = Settling::new(change, deadline).of_row_read_after(begun);
+        let settling = Settling::new(change, deadline).of_row_read_after(begun.held);
         match self.table.settle(settling).await? {
             Settled::Refused(_) => Ok(None),
             Settled::Made(sent, found) => {
                 let row = found.unwrap_or(after);
                 let cell = Arc::new(TenureCell::new(&row, self.options.believed_until(sent)));
-                Ok(Some(Held { cell, clock: Arc::clone(self.table.clock()) }))
+                let lease = Held { cell, clock: Arc::clone(self.table.clock()) };
+                let now = mind_hidden_time(&lease, begun);
+                if lease.cell.is_over(now) { self.too_late(&lease).await } else { Ok(Some(lease)) }
             }
         }
+    }
+
+    /// The lease was taken too late to be believed in, so it is given back.
+    async fn too_late(&self, lease: &Held) -> Result<Option<Held>, LeaseError> {
+        self.release(lease).await.map_err(|error| match error {
+            LeaseError::Store(error) => LeaseError::Store(error.of_kind(ErrorKind::Unknown)),
+            other => other,
+        })?;
+        let key = lease.key();
+        Err(StoreError::unavailable(format!(
+            "the answer to the take of lease {key:?} came too late to believe in it, and it was given back; try again"
+        ))
+        .into())
     }
 
     fn may_take(&self, row: &Row) -> bool {
@@ -119,26 +142,30 @@ impl Claimant {
     /// Renews the lease, and changes its users' fields.
     ///
     /// # Errors
-    /// [`LeaseError::NotHeld`]: it is over, and nothing was changed. A store error: it is held for as long as it was.
+    /// [`LeaseError::NotHeld`]: it is over, and nothing was changed, unless it ended while the answer was on its way: then its row is for a release to give
+    /// back. A store error: it is held for as long as it was.
     ///
     /// # Cancel safety
     /// It may have been renewed, or not, and is held for as long as it was. Until its deadline the next renewal finds out, and so does a release.
     pub async fn renew(&self, lease: &Held, edit: &Edit) -> Result<(), LeaseError> {
         edit.check(self.table.format())?;
         loop {
-            let until = lease.cell.until();
-            if lease.clock.held() >= until {
+            let (until, begun) = (lease.cell.until(), lease.clock.now());
+            if lease.cell.is_over(begun.held) {
                 return Err(LeaseError::NotHeld(lease.key().to_owned()));
             }
             let (row, counter) = lease.cell.begin();
             let mut change = RowChange::renew(self.table.format(), &row, edit);
             change.count_to(counter);
             let after = change.after.clone();
-            match self.table.settle(Settling::new(change, until)).await {
+            let settled = self.table.settle(Settling::new(change, until)).await;
+            let now = mind_hidden_time(lease, begun);
+            match settled {
                 Ok(Settled::Made(sent, found)) => {
                     let row = found.unwrap_or(after);
-                    lease.cell.renewed(&row, self.options.believed_until(sent));
-                    return Ok(());
+                    // Whoever waits for its end may have been told. A release goes by that row all the same.
+                    let is_held = lease.cell.renewed(&row, self.options.believed_until(sent), now);
+                    return if is_held { Ok(()) } else { Err(LeaseError::NotHeld(lease.key().to_owned())) };
                 }
                 Ok(Settled::Refused(standing)) => {
                     // First of all, as that row may show this very renewal: it landed, and the KCL's leader began a handoff before that was known.
@@ -152,7 +179,7 @@ impl Claimant {
                 Err(error) => {
                     if error.kind() == ErrorKind::Foreign {
                         // Nobody knows whose it is.
-                        lease.cell.lose(Loss::Unreachable(error.clone()));
+                        lease.cell.lose(error.clone().into());
                     }
                     if error.kind() != ErrorKind::Unknown {
                         lease.cell.unmade(counter);
@@ -198,6 +225,16 @@ impl Claimant {
     fn goes_on(&self, lease: &Held, row: &Row, standing: Option<&Row>) -> bool {
         lease.cell.goes_on(row, standing, self.options.worker(), lease.clock.held())
     }
+}
+
+/// Where time was hidden since a request was begun, as the wall clock shows, nobody knows how long ago it was sent: the lease is believed no more. The
+/// present time.
+fn mind_hidden_time(lease: &Held, begun: Now) -> Tick {
+    let now = lease.clock.now();
+    if now.has_gap(begun.held, begun.wall) {
+        lease.cell.lose(Loss::Expired);
+    }
+    now.held
 }
 
 impl fmt::Debug for Claimant {

@@ -108,17 +108,36 @@ impl TenureCell {
         self.is_heard.load(Ordering::SeqCst)
     }
 
-    /// It was renewed, and is believed until then, or for as long as another renewal says.
-    pub(crate) fn renewed(&self, row: &Row, until: Tick) {
+    /// Whether it is over by then. What was so for anybody stays so: no answer that comes later brings it back.
+    pub(crate) fn is_over(&self, now: Tick) -> bool {
+        if now < self.until() {
+            return false;
+        }
         let mut news = self.news();
-        if news.loss.is_none() {
+        self.expire(&mut news, now)
+    }
+
+    fn expire(&self, news: &mut TenureNews, now: Tick) -> bool {
+        let is_over = now >= self.until();
+        if is_over && news.loss.is_none() {
+            self.end(news, Loss::Expired);
+        }
+        is_over
+    }
+
+    /// It was renewed, and is believed until then, or for as long as another renewal says. False if it was over before that was known, at `now`.
+    pub(crate) fn renewed(&self, row: &Row, until: Tick, now: Tick) -> bool {
+        let mut news = self.news();
+        let is_believed = !self.expire(&mut news, now) && news.loss.is_none();
+        if is_believed {
             self.until.fetch_max(until.0, Ordering::SeqCst);
         }
-        // A release that is under way goes by this, too.
-        if matches!(news.loss, None | Some(Loss::Released)) {
+        // A release goes by this, too.
+        if matches!(news.loss, None | Some(Loss::Released | Loss::Expired)) {
             news.see(row);
             news.known_until = news.known_until.max(until);
         }
+        is_believed
     }
 
     /// A renewal is about to be sent: the row that it goes by, and its counter. No other renewal has that, so a row tells which of them made it.
@@ -151,13 +170,14 @@ impl TenureCell {
     pub(crate) fn refused(&self, standing: Option<&Row>, now: Now) {
         let is_in_time = now.held < self.until();
         self.lose(if is_in_time { loss_by(standing, now.wall) } else { Loss::Expired });
+        self.gone();
     }
 
-    /// It is given up, and not believed any more. Whether its row may have to be given back: it was not lost before, nor given back by now.
+    /// It is given up, and not believed any more. Whether its row may have to be given back: it was not lost to others before, nor given back by now.
     pub(crate) fn gives_back(&self) -> bool {
         self.lose(Loss::Released);
         let news = self.news();
-        news.loss == Some(Loss::Released) && !news.is_gone
+        matches!(news.loss, Some(Loss::Released | Loss::Expired)) && !news.is_gone
     }
 
     /// It was given back, or is another's.
@@ -165,11 +185,18 @@ impl TenureCell {
         self.news().is_gone = true;
     }
 
-    /// It is over. The first reason counts.
+    /// It is over. The first reason counts; but why it was not renewed in time is known only to whoever has tried.
     pub(crate) fn lose(&self, loss: Loss) {
         let mut news = self.news();
+        self.end(&mut news, loss);
+    }
+
+    fn end(&self, news: &mut TenureNews, loss: Loss) {
         self.until.store(0, Ordering::SeqCst);
-        news.loss.get_or_insert(loss);
+        let is_why = news.loss == Some(Loss::Expired) && matches!(loss, Loss::Unreachable(_));
+        if is_why || news.loss.is_none() {
+            news.loss = Some(loss);
+        }
         self.wake.notify_waiters();
     }
 }
@@ -201,16 +228,18 @@ impl Held {
         Fence(self.cell.counter_at_take)
     }
 
-    /// Whether it is held, without I/O.
+    /// Whether it is held, without I/O. Once it is not, it is never again.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        self.clock.held() < self.cell.until()
+        !self.cell.is_over(self.clock.held())
     }
 
     /// How long it is held if it is not renewed again.
     #[must_use]
     pub fn remaining(&self) -> Duration {
-        self.cell.until().since(self.clock.held())
+        let now = self.clock.held();
+        // At nothing, it is over for good.
+        if self.cell.is_over(now) { Duration::ZERO } else { self.cell.until().since(now) }
     }
 
     /// Why it is over, if it is.
@@ -228,12 +257,9 @@ impl Held {
         loop {
             let mut news = std::pin::pin!(self.cell.wake.notified());
             news.as_mut().enable();
+            let left = self.remaining();
             if let Some(loss) = self.loss() {
                 return loss;
-            }
-            let left = self.remaining();
-            if left.is_zero() {
-                return self.loss().unwrap_or(Loss::Expired);
             }
             // The runtime's timers stop while the machine is suspended.
             tokio::select! {
@@ -261,121 +287,4 @@ impl fmt::Debug for Held {
 }
 
 #[cfg(test)]
-mod tests {
-    //! Plan: whoever waits for the end of a lease that nobody minds any more is told at its deadline, and not before; a renewal puts that off. A row
-    //! is this tenure's if one of its renewals may have made it and nobody can have taken it again, and no other is; the later of two renewals counts,
-    //! however they are answered. A renewal that is refused too late tells of no other owner.
-    use super::*;
-    use crate::format::Format;
-    use crate::row::{Fields, OWNER_SWITCHES};
-    use tenure_dynamodb::service::{number, text};
-    use tenure_testkit::ManualClock;
-    use tokio::time::timeout;
-
-    fn owned(counter: u64, owner: &str) -> Row {
-        let mut row = Row::new(Format::kcl(), "a", Fields::new()).unwrap();
-        (row.counter, row.owner) = (counter, Some(text(owner)));
-        row
-    }
-
-    #[test]
-    fn s1_no_row_is_taken_up_but_one_that_a_renewal_of_the_same_tenure_may_have_made() {
-        let base = owned(7, "me");
-        let goes_on = |standing: Option<&Row>, now: u64| {
-            let cell = TenureCell::new(&base, Tick(5));
-            assert_eq!(cell.begin().1, 8);
-            let goes_on = cell.goes_on(&base, standing, "me", Tick(now));
-            assert_eq!(cell.until(), Tick(5), "when it was sent, nobody knows");
-            goes_on
-        };
-        let made = owned(8, "me");
-        assert!(goes_on(Some(&made), 4));
-        assert!(!goes_on(Some(&made), 5), "a later take may have that counter, too");
-        assert!(!goes_on(Some(&owned(9, "me")), 4), "no renewal has that counter");
-        assert!(!goes_on(Some(&owned(8, "other")), 4) && !goes_on(None, 4));
-        let mut back = made.clone();
-        back.given_back = Some(6);
-        assert!(goes_on(Some(&back), 4), "that was an earlier tenure");
-        back.given_back = Some(7);
-        assert!(!goes_on(Some(&back), 4), "it was given back meanwhile");
-        let mut switched = made.clone();
-        switched.fields.insert(OWNER_SWITCHES.to_owned(), number(1));
-        assert!(!goes_on(Some(&switched), 4), "it was another's meanwhile");
-        let mut handing = owned(8, "next");
-        handing.checkpoint_owner = Some(text("me"));
-        assert!(goes_on(Some(&handing), 4), "the KCL's leader waits for us");
-        handing.counter = 7;
-        assert!(goes_on(Some(&handing), 9), "it waits still, and no later take has that counter");
-    }
-
-    #[test]
-    fn s1_what_was_given_up_is_known_by_its_renewals_for_as_long_as_it_was_to_be_believed() {
-        let cell = TenureCell::new(&owned(7, "me"), Tick(5));
-        assert_eq!(cell.begin().1, 8);
-        cell.renewed(&owned(8, "me"), Tick(9));
-        let (base, counter) = cell.begin();
-        assert!(cell.gives_back());
-        assert_eq!((counter, cell.until()), (9, Tick(0)));
-        let made = owned(9, "me");
-        assert!(!cell.goes_on(&base, Some(&made), "me", Tick(9)), "a later take may have that counter, too");
-        assert!(cell.goes_on(&base, Some(&made), "me", Tick(8)));
-    }
-
-    #[test]
-    fn a_renewal_that_is_refused_when_its_time_has_run_out_tells_of_that_alone() {
-        for (held, is_in_time) in [(4, true), (5, false)] {
-            let cell = TenureCell::new(&owned(7, "me"), Tick(5));
-            cell.refused(Some(&owned(8, "me")), Now { held: Tick(held), ..Now::default() });
-            let loss = cell.news().loss.clone();
-            assert_eq!(matches!(loss, Some(Loss::Taken(_))), is_in_time, "{loss:?}");
-            assert_eq!(loss == Some(Loss::Expired), !is_in_time, "{loss:?}");
-        }
-    }
-
-    #[test]
-    fn of_two_renewals_at_once_the_later_counts_however_they_are_answered() {
-        let cell = TenureCell::new(&owned(7, "me"), Tick(5));
-        let (base, first) = cell.begin();
-        assert_eq!((first, cell.begin().1), (8, 9));
-        // The second one is refused because of the first, whose answer has not come, and is made again.
-        assert!(cell.goes_on(&base, Some(&owned(first, "me")), "me", Tick(4)));
-        cell.unmade(9);
-        let (row, again) = cell.begin();
-        assert_eq!((row.counter(), again), (8, 9));
-        cell.renewed(&owned(again, "me"), Tick(20));
-        cell.renewed(&owned(first, "me"), Tick(10));
-        assert_eq!((cell.news().row.counter(), cell.until()), (9, Tick(20)));
-        assert!(
-            cell.goes_on(&base, Some(&owned(first, "me")), "me", Tick(4)),
-            "it is further than that by now"
-        );
-    }
-
-    #[test]
-    fn a_renewal_that_is_answered_while_the_lease_is_released_is_known_to_that_release() {
-        let cell = TenureCell::new(&owned(7, "me"), Tick(5));
-        let (base, counter) = cell.begin();
-        assert!(cell.gives_back());
-        cell.renewed(&owned(counter, "me"), Tick(20));
-        assert_eq!((cell.news().row.counter(), cell.until()), (8, Tick(0)), "it is believed no more");
-        assert!(cell.goes_on(&base, Some(&owned(counter, "me")), "me", Tick(30)), "its row would stay");
-    }
-
-    #[tokio::test]
-    async fn s5_an_end_that_nobody_tells_is_noticed() {
-        const LONG: Duration = Duration::from_secs(20);
-        let clock = Arc::new(ManualClock::new());
-        let row = Row::new(Format::kcl(), "a", Fields::new()).unwrap();
-        let at = |ms| Tick(0).after(Duration::from_millis(ms));
-        let cell = Arc::new(TenureCell::new(&row, at(400)));
-        let held = Held { cell: Arc::clone(&cell), clock: clock.clone() };
-        assert!(timeout(Duration::from_millis(150), held.lost()).await.is_err(), "it is held");
-        cell.renewed(&row, at(800));
-        clock.advance(Duration::from_millis(400));
-        assert!(timeout(Duration::from_millis(150), held.lost()).await.is_err(), "it was renewed");
-        // The runtime's timers know nothing of that.
-        clock.advance(Duration::from_secs(3600));
-        assert!(!held.is_held());
-        assert_eq!(timeout(LONG, held.lost()).await, Ok(Loss::Expired));
-    }
-}
+mod tests;

@@ -16,14 +16,14 @@ pub struct Place {
 }
 
 impl Place {
-    /// What follows `dynamodb:` in a URL: `//TABLE?dialect=kcl&region=…`. Options of its own: `peers=kcl|a8m` (whose conditions
-    /// are followed where they differ; `kcl` by default), `unowned=absent|null` (how "nobody" is written; as those peers do by
+    /// Understands a URL, with or without its scheme: `dynamodb://TABLE?dialect=kcl&region=…`. Options of its own: `peers=kcl|a8m` (whose
+    /// conditions are followed where they differ; `kcl` by default), `unowned=absent|null` (how "nobody" is written; as those peers do by
     /// default), `steal=N` (how many leases a worker steals at a time; 1 by default) and `shards=yes|no` (see [`Options::shards`](crate::Options::shards)).
     ///
     /// # Errors
     /// `Invalid`, naming the option and those that there are.
-    pub fn from_url(rest: &str) -> Result<Place, StoreError> {
-        let (config, own) = Dialect::Kcl.options(rest, &["peers", "unowned", "steal", "shards"])?;
+    pub fn from_url(url: &str) -> Result<Place, StoreError> {
+        let (config, own) = Dialect::Kcl.options(url, &["peers", "unowned", "steal", "shards"])?;
         let option = |name: &str| own.get(name).map(String::as_str);
         let bad = |text: String| Err(StoreError::invalid(text));
         let mut format = match option("peers") {
@@ -111,5 +111,7 @@ mod tests {
             assert!(error.contains(says), "{options}: {error}");
         }
         assert!(Place::from_url("//jobs").is_err());
+        let whole = Place::from_url("dynamodb://jobs?dialect=kcl&steal=7").unwrap();
+        assert_eq!(whole, Place::from_url("//jobs?dialect=kcl&steal=7").unwrap());
     }
 }

@@ -40,6 +40,16 @@ pub(crate) fn is_at_end(row: &Row) -> bool {
     row.fields().get("checkpoint").and_then(|at| at.as_s().ok()).is_some_and(|at| at == SHARD_END)
 }
 
+/// The leases that are parents of others, which are not read to their end.
+pub(crate) fn parents_in(rows: &[Row]) -> BTreeSet<String> {
+    let of_row = |row: &Row| {
+        let mut parents = parents(row);
+        parents.retain(|parent| parent != row.key());
+        parents
+    };
+    rows.iter().filter(|row| !is_at_end(row)).flat_map(of_row).collect()
+}
+
 /// The names of its parents' leases.
 fn parents(row: &Row) -> Vec<String> {
     let shard = row.fields().get(SHARD_ID).and_then(|shard| shard.as_s().ok());
@@ -108,6 +118,7 @@ mod tests {
             row("1:y:7:s2", "TRIM_HORIZON", &["s1"], Some("s2")),
         ];
         assert_eq!(to_read(&rows), ["1:x:7:s1", "1:y:7:s2"]);
+        assert_eq!(parents_in(&rows), ["1:x:7:s1", "1:y:7:s1"].map(str::to_owned).into());
     }
 
     #[test]

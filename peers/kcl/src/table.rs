@@ -258,7 +258,8 @@ impl Table {
             let error = match self.inner.service.ended(request.send().await) {
                 Ok(Ended::Done(_)) => return Ok(row),
                 Ok(Ended::Refused(old)) => {
-                    let standing = self.standing(key, old).await?;
+                    let standing = self.standing(key, old).await;
+                    let standing = standing.map_err(|error| open_if(may_be_made, error))?;
                     let is_ours = may_be_made && standing.as_ref() == Some(&row);
                     return if is_ours { Ok(row) } else { Err(LeaseError::Exists(key.to_owned())) };
                 }

@@ -12,13 +12,15 @@
     reason = "tests fail by panicking, also in what they share"
 )]
 
+mod late_answers;
+
 use crate::support::{item, lease_table, name_of, number, put, text};
 use std::collections::{BTreeMap, VecDeque};
 use std::iter::repeat_n;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tenure_core::{Fence, StoreError};
+use tenure_core::{Clock, Fence, StoreError, Wall};
 use tenure_dynamodb::DynamoConfig;
 use tenure_dynamodb::aws_sdk_dynamodb::Client;
 use tenure_dynamodb::aws_sdk_dynamodb::types::AttributeValue;
@@ -209,6 +211,8 @@ struct CutOff {
     clock: Arc<ManualClock>,
     /// How much time passes while a row is read.
     reading: Arc<Mutex<Duration>>,
+    /// How much time passes while the next write is under way, and how much of it shows on the wall clock alone.
+    writing: Arc<Mutex<Option<(Duration, Duration)>>>,
 }
 
 /// Each of them is the same worker, made anew.
@@ -224,10 +228,17 @@ async fn cut_off(fates: impl IntoIterator<Item = Fate>) -> CutOff {
     let script: Arc<Mutex<VecDeque<Fate>>> = Arc::default();
     let next = Arc::clone(&script);
     let (clock, reading) = (Arc::new(ManualClock::new()), Arc::<Mutex<Duration>>::default());
-    let (passing, passes) = (Arc::clone(&clock), Arc::clone(&reading));
+    let writing: Arc<Mutex<Option<(Duration, Duration)>>> = Arc::default();
+    let (passing, reads, writes) = (Arc::clone(&clock), Arc::clone(&reading), Arc::clone(&writing));
     let stub = Stub::start(move |action, _| {
         if action == "GetItem" {
-            passing.advance(*passes.lock().unwrap());
+            passing.advance(*reads.lock().unwrap());
+        }
+        let passes = if action == "UpdateItem" { writes.lock().unwrap().take() } else { None };
+        if let Some((passed, hidden)) = passes {
+            passing.advance(passed);
+            let wall = passing.now().wall.0 + u64::try_from(hidden.as_millis()).unwrap();
+            passing.set_wall(Wall(wall));
         }
         let fate = if action == "UpdateItem" { next.lock().unwrap().pop_front() } else { None };
         fate.unwrap_or(Fate::Through)
@@ -237,7 +248,7 @@ async fn cut_off(fates: impl IntoIterator<Item = Fate>) -> CutOff {
     let lease = claimant.try_take("a").await.unwrap().unwrap();
     stub.take();
     script.lock().unwrap().extend(fates);
-    CutOff { claimant, lease, name, stub, script, clock, reading }
+    CutOff { claimant, lease, name, stub, script, clock, reading, writing }
 }
 
 impl CutOff {

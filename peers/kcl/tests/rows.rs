@@ -288,6 +288,31 @@ async fn s4_what_a_request_without_an_answer_may_have_done_is_not_told_as_refuse
 }
 
 #[tokio::test]
+async fn s4_what_may_have_been_created_and_can_not_be_read_is_not_told_as_refused() {
+    let name = name_of(&lease_table("kcl-open-row", Format::kcl()).await);
+    let puts = AtomicUsize::new(0);
+    let stub = Stub::start(move |action, _| {
+        if action != "PutItem" {
+            return Fate::Through;
+        }
+        if puts.fetch_add(1, Ordering::SeqCst) == 0 {
+            return Fate::AnswerLost;
+        }
+        // Somebody has spoiled it in between: it has no counter any more.
+        let kind = "com.amazonaws.dynamodb.v20120810#ConditionalCheckFailedException";
+        let body =
+            format!(r#"{{"__type":"{kind}","message":"refused","Item":{{"leaseKey":{{"S":"new"}}}}}}"#);
+        Fate::Answer(400, body)
+    })
+    .await;
+    let table = open(client(&stub.endpoint), &name, Format::kcl()).await;
+    let error = table.create("new", Fields::new()).await.unwrap_err();
+    let is_unknown = matches!(&error, LeaseError::Store(error) if error.kind() == ErrorKind::Unknown);
+    assert!(is_unknown, "{error}");
+    assert!(item(&name, "new").await.is_some(), "it was done");
+}
+
+#[tokio::test]
 async fn a_client_of_ones_own_will_do() {
     let table = lease_table("kcl-client", Format::kcl()).await;
     let name = name_of(&table);

@@ -22,6 +22,10 @@ pub use postgres::PostgresStorage;
 pub use sqlite::SqliteStorage;
 pub use storage::{Calling, LeaderRow, Micros, Seen, Storage, StorageGone};
 
+/// Time zones, for [`SqliteStorage::open_in_zone`].
+#[cfg(feature = "sqlite")]
+pub use jiff;
+
 /// The example of the crate's page in registries is compiled.
 #[cfg(all(doctest, feature = "sqlite"))]
 #[doc = include_str!("../README.md")]

@@ -1,7 +1,7 @@
 //! Candidates on less's table in a SQLite file, beside what less's own statements do to it.
 //!
 //! Plan: one leads, and hands over when it stops; a peer's live row is respected, its dead one taken; what is written looks alive to a peer
-//! that compares texts; a row that can't be read is left alone and told; several keys; what can't be opened is named; a store that is
+//! that compares texts; a row that can't be read is left alone and told; several keys; what can't be opened is named; another zone may be said; a store that is
 //! locked for long ends the leadership at its deadline, and piles up no threads; a file that is removed or replaced, or whose log is, is noticed in each journal
 //! mode, nobody leads on, and what others have written meanwhile stays; a file may come into WAL mode at any time, and be opened by a link.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
@@ -13,6 +13,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 use tenure::{Clock, ErrorKind};
+use tenure_less::jiff::Timestamp;
+use tenure_less::jiff::tz::{Offset, TimeZone};
 use tenure_less::{Candidate, CandidateOptions, SqliteStorage, Storage};
 
 /// More than any step here takes on a busy machine.
@@ -62,8 +64,8 @@ struct Peer {
 impl Peer {
     fn text(after: Duration) -> String {
         let wall = tenure::clock::system().now().wall.0 + after.as_millis() as u64;
-        let zone = jiff::tz::TimeZone::fixed(jiff::tz::Offset::constant(3));
-        let instant = jiff::Timestamp::from_millisecond(i64::try_from(wall).unwrap()).unwrap();
+        let zone = TimeZone::fixed(Offset::constant(3));
+        let instant = Timestamp::from_millisecond(i64::try_from(wall).unwrap()).unwrap();
         instant.to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S%.f%:z").to_string()
     }
 
@@ -134,6 +136,20 @@ async fn a_peer_s_row_is_respected_while_it_lives_and_taken_when_it_is_dead() {
     assert!(!peer.set_nx("k", "theirs", ttl), "to the peer it is alive");
     candidate.stop().await;
     assert!(peer.set_nx("k", "theirs", ttl), "what was given back is free for the peer, too");
+}
+
+#[tokio::test]
+async fn where_no_row_shows_a_zone_the_named_one_is_written() {
+    let table = Table::new();
+    let zone = TimeZone::fixed(Offset::constant(-5));
+    let storage = SqliteStorage::open_in_zone(table.path(), tenure::clock::system(), zone).unwrap();
+    let candidate =
+        Candidate::start(Arc::new(storage), options().key("k"), tenure::clock::system(), tenure::clock::uuid)
+            .unwrap();
+    within(candidate.elected()).await.unwrap();
+    let (_, deadline) = table.peer().row("k").unwrap();
+    assert!(deadline.unwrap().ends_with("-05:00"));
+    candidate.stop().await;
 }
 
 #[tokio::test]

@@ -73,14 +73,14 @@ impl TableTheoryOptions {
         }
     }
 
-    /// What follows `dynamodb:` in a URL: `//TABLE?dialect=tabletheory&region=…`. Of the options of
+    /// Understands a URL, with or without its scheme: `dynamodb://TABLE?dialect=tabletheory&region=…`. Of the options of
     /// [`DynamoConfig::from_url`] there are `region`, `endpoint`, `profile`, `timeout_ms`, `plain_text` and `one_region`; and
     /// further `lock_sort_key`, `ttl=no`, `ttl_buffer_s`, `skew_ms`, and for the names of attributes `pk_name`, `sk_name`,
     /// `token_name`, `expires_at_name` and `ttl_name`.
     ///
     /// # Errors
     /// `Invalid`, naming the option and those that there are. A password is never repeated.
-    pub fn from_url(rest: &str) -> Result<Self, StoreError> {
+    pub fn from_url(url: &str) -> Result<Self, StoreError> {
         const OWN: [&str; 9] = [
             "lock_sort_key",
             "ttl",
@@ -92,7 +92,7 @@ impl TableTheoryOptions {
             "expires_at_name",
             "ttl_name",
         ];
-        let (place, own) = Dialect::TableTheory.options(rest, &OWN)?;
+        let (place, own) = Dialect::TableTheory.options(url, &OWN)?;
         let mut options = TableTheoryOptions::at(place);
         for (name, value) in own {
             let number = |unit: &str| {
@@ -281,7 +281,12 @@ mod tests {
             .ttl_buffer(Duration::from_secs(60))
             .skew_margin(Duration::from_millis(250))
             .names(Names { partition_key, sort_key, token, expires_at, ttl });
-        assert_eq!(TableTheoryOptions::from_url(url), Ok(meant));
+        assert_eq!(TableTheoryOptions::from_url(url), Ok(meant.clone()));
+        assert_eq!(
+            TableTheoryOptions::from_url(&format!("dynamodb:{url}")),
+            Ok(meant),
+            "a whole URL is as good"
+        );
         assert_eq!(
             TableTheoryOptions::from_url("//jobs?dialect=tabletheory"),
             Ok(TableTheoryOptions::new("jobs"))

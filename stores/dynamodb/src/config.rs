@@ -1,6 +1,6 @@
 //! Which table, how it is reached, and how it is used.
 
-use crate::credentials::{HINT, check_credentials};
+use crate::credentials::{HINT, after_scheme, check_credentials};
 use crate::dialect::Dialect;
 use crate::layout::Layout;
 use crate::location::TableLocation;
@@ -55,13 +55,14 @@ impl DynamoConfig {
         }
     }
 
-    /// What follows `dynamodb:` in a URL: `//TABLE?region=…&namespace=…&endpoint=…`. Further options are `profile`,
+    /// Understands a URL, with or without its scheme: `dynamodb://TABLE?region=…&namespace=…&endpoint=…`. Further options are `profile`,
     /// `timeout_ms`, `attested_ages=no`, `drift_per_mille`, `plain_text=yes`, `one_region` and `shards`; each is the method of that name.
     ///
     /// # Errors
     /// `Invalid`, naming the option and those that there are. A password is never repeated.
-    pub fn from_url(rest: &str) -> Result<Self, StoreError> {
+    pub fn from_url(url: &str) -> Result<Self, StoreError> {
         let bad = |text: String| StoreError::invalid(text);
+        let rest = after_scheme(url);
         check_credentials(rest)?;
         let url = Url::parse(&format!("dynamodb:{rest}"))
             .map_err(|error| bad(format!("the URL of the DynamoDB store can't be read ({error}); {HINT}")))?;
@@ -332,7 +333,8 @@ mod tests {
             .plain_text(true)
             .one_region("eu-west-1")
             .shards(16);
-        assert_eq!(DynamoConfig::from_url(url), Ok(meant));
+        assert_eq!(DynamoConfig::from_url(url), Ok(meant.clone()));
+        assert_eq!(DynamoConfig::from_url(&format!("dynamodb:{url}")), Ok(meant), "a whole URL is as good");
         assert_eq!(DynamoConfig::from_url("//jobs"), Ok(DynamoConfig::new("jobs")));
         assert_eq!(DynamoConfig::from_url("//jobs?endpoint=http://localhost:1").unwrap().table(), "jobs");
     }
@@ -348,6 +350,8 @@ mod tests {
             ("//key:hidden@jobs", "AWS_PROFILE"),
             ("//ab", "3 to 255"),
             ("//a%20b", "3 to 255"),
+            ("dynamodb://key:hidden@jobs", "AWS_PROFILE"),
+            ("dynamodb:jobs", "names no table"),
             ("//jobs?regoin=x", "no option \"regoin\"; there are region"),
             ("//jobs?region=", "eu-west-1"),
             ("//jobs?region=eu_west", "eu-west-1"),

@@ -1,7 +1,9 @@
 //! How the service is reached: region, credentials, TLS, timeouts.
 
 use crate::config::DynamoConfig;
+use crate::credential_cache::{CredentialCache, WallTime};
 use crate::credential_load::CredentialLoad;
+use crate::credential_refusals::CredentialRefusals;
 use crate::dates::Dates;
 use aws_config::SdkConfig;
 use aws_config::identity::IdentityCache;
@@ -43,18 +45,25 @@ pub(crate) async fn connect(config: &DynamoConfig) -> Result<Client, StoreError>
             "no region is known for the DynamoDB table {table:?}; add region=… to the store's URL, or set AWS_REGION"
         )));
     }
-    Ok(Client::new(&outlasting(loaded)))
+    Ok(outlasting(loaded))
 }
 
-/// The same settings, where a load of credentials outlasts the request that began it, and no request waits for another's future.
-fn outlasting(loaded: SdkConfig) -> SdkConfig {
-    let (Some(provider), Some(time)) = (loaded.credentials_provider(), loaded.time_source()) else {
-        return loaded;
-    };
-    let load = CredentialLoad::of(provider, Arc::new(move || time.now()));
+/// A client of these settings, where a load of credentials outlasts the request that began it, and no request waits for another's future.
+fn outlasting(loaded: SdkConfig) -> Client {
+    let Some(time) = loaded.time_source() else { return Client::new(&loaded) };
+    outlasting_by(loaded, Arc::new(move || time.now()))
+}
+
+/// The same, where credentials end by that clock.
+fn outlasting_by(loaded: SdkConfig, time: WallTime) -> Client {
+    let Some(provider) = loaded.credentials_provider() else { return Client::new(&loaded) };
+    let cache = Arc::new(CredentialCache::new(time));
+    let load = CredentialLoad::of(provider, Arc::clone(&cache));
     let provider = SharedCredentialsProvider::new(load);
     // The SDK's own cache would stand above that one.
-    loaded.into_builder().credentials_provider(provider).identity_cache(IdentityCache::no_cache()).build()
+    let settings = loaded.into_builder().credentials_provider(provider);
+    let settings = settings.identity_cache(IdentityCache::no_cache()).build();
+    Client::from_conf(Builder::from(&settings).interceptor(CredentialRefusals(cache)).build())
 }
 
 /// The same client as the store needs it: one that notes the service's dates.
@@ -80,14 +89,17 @@ pub(crate) fn once(client: &Client, timeout: Duration) -> Builder {
 #[cfg(test)]
 mod tests {
     //! Plan: of the requests of one client, one that nobody polls any more while it waits for credentials holds up no other; those are loaded once.
+    //! Credentials that the service refuses are loaded anew, but seldom; what else it refuses is no matter of theirs.
     use super::*;
     use aws_credential_types::Credentials;
     use aws_credential_types::provider::ProvideCredentials;
     use aws_credential_types::provider::future::ProvideCredentials as ProvidedCredentials;
     use aws_sdk_dynamodb::error::SdkError;
     use std::future::poll_fn;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
     use std::task::Poll;
+    use std::time::SystemTime;
+    use tenure_dynamodb_testkit::stub::{Fate, Stub};
     use tokio::sync::Notify;
 
     /// There once somebody opens the gate.
@@ -110,17 +122,23 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn l4_a_request_that_waits_for_credentials_and_is_not_polled_holds_up_no_other() {
-        const LONG: Duration = Duration::from_secs(60);
-        let provider = GatedCredentials::default();
-        // Nobody listens there: a request that has its credentials ends at once.
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// The settings of a client with those credentials, of a service that listens there.
+    async fn settings(endpoint: &str, provider: impl ProvideCredentials + 'static) -> SdkConfig {
         let loader = aws_config::defaults(BehaviorVersion::v2026_01_12())
             .http_client(aws_smithy_http_client::Builder::new().build_http())
             .region(RegionProviderChain::first_try(Region::new("eu-west-1")))
-            .endpoint_url("http://127.0.0.1:1")
-            .credentials_provider(provider.clone());
-        let client = Client::new(&outlasting(loader.load().await));
+            .endpoint_url(endpoint)
+            .credentials_provider(provider);
+        loader.load().await
+    }
+
+    #[tokio::test]
+    async fn l4_a_request_that_waits_for_credentials_and_is_not_polled_holds_up_no_other() {
+        let provider = GatedCredentials::default();
+        // Nobody listens there: a request that has its credentials ends at once.
+        let client = outlasting(settings("http://127.0.0.1:1", provider.clone()).await);
         let client = Client::from_conf(once(&client, LONG).build());
         let request = || client.describe_table().table_name("leases").send();
         let mut first = Box::pin(request());
@@ -141,5 +159,68 @@ mod tests {
         }
         assert!(first.await.is_err(), "nobody listens");
         assert_eq!(provider.begun.load(Ordering::SeqCst), 1, "they are kept");
+    }
+
+    /// Each load brings some that tell no end.
+    #[derive(Debug, Clone, Default)]
+    struct CountedCredentials(Arc<AtomicUsize>);
+
+    impl ProvideCredentials for CountedCredentials {
+        fn provide_credentials<'a>(&'a self) -> ProvidedCredentials<'a>
+        where
+            Self: 'a,
+        {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            ProvidedCredentials::ready(Ok(Credentials::new("key", "hidden", None, None, "test")))
+        }
+    }
+
+    #[tokio::test]
+    async fn l4_credentials_that_the_service_refuses_are_loaded_anew_but_seldom() {
+        for (code, is_theirs) in [
+            ("ExpiredTokenException", true),
+            ("ExpiredToken", true),
+            ("UnrecognizedClientException", true),
+            ("InvalidClientTokenId", true),
+            ("InvalidSignatureException", true),
+            ("AccessDeniedException", false),
+            ("ThrottlingException", false),
+        ] {
+            let (provider, wall) = (CountedCredentials::default(), Arc::new(AtomicU64::new(1_000)));
+            let are_bad = Arc::new(AtomicBool::new(false));
+            let are_refused = Arc::clone(&are_bad);
+            let stub = Stub::start(move |_, _| {
+                if are_refused.load(Ordering::SeqCst) {
+                    Fate::refusal(400, code, "on purpose")
+                } else {
+                    Fate::Answer(200, "{}".to_owned())
+                }
+            })
+            .await;
+            let shown = Arc::clone(&wall);
+            let time: WallTime =
+                Arc::new(move || SystemTime::UNIX_EPOCH + Duration::from_secs(shown.load(Ordering::SeqCst)));
+            let client = outlasting_by(settings(&stub.endpoint, provider.clone()).await, time);
+            let client = Client::from_conf(once(&client, LONG).build());
+            for (now, is_bad, loads) in [
+                (1_000, false, 1),
+                (1_009, true, 1),
+                // This one is refused, too, and shows that they have been bad for a while.
+                (1_010, true, 1),
+                (1_010, true, 2),
+                (1_011, true, 2),
+                (1_019, true, 2),
+                (1_020, true, 2),
+                (1_020, false, 3),
+                (1_100, false, 3),
+            ] {
+                wall.store(now, Ordering::SeqCst);
+                are_bad.store(is_bad, Ordering::SeqCst);
+                let answer = client.describe_table().table_name("leases").send().await;
+                assert_eq!(answer.is_err(), is_bad, "{answer:?}");
+                let expected = if is_theirs { loads } else { 1 };
+                assert_eq!(provider.0.load(Ordering::SeqCst), expected, "{code} at {now} s");
+            }
+        }
     }
 }

@@ -1,85 +1,47 @@
-//! Credentials are loaded in tasks of their own, and kept until shortly before their end.
+//! Credentials are loaded in tasks of their own, and used to their end.
 //!
 //! The SDK loads credentials within the request that needs them, and a lease's requests are given up after a part of its ttl. A load
 //! that takes longer than that would begin anew with each request, and never end.
 //!
 //! In the SDK's cache of credentials, requests wait for the future of the one that asked first, which may never be polled again. So
-//! that cache is off where the client is made here, and this one takes its place.
+//! that cache is off where the client is made here, and [`CredentialCache`] takes its place. Requests wait for a load only where there are no credentials
+//! that are good. Others are loaded some minutes before the end, and requests go on with the last ones meanwhile.
 
+use crate::credential_cache::CredentialCache;
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::future::ProvideCredentials as ProvidedCredentials;
 use aws_credential_types::provider::{ProvideCredentials, Result as Loaded, SharedCredentialsProvider};
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::sync::Arc;
+use std::time::Duration;
 use tenure_store::parts::SharedCall;
 
 /// As long as the SDK waits by default. What has gone silent is made anew, and so is what was loaded long ago and told nobody.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// How long before their end credentials are loaded anew, as in the SDK's cache. Processes that share them don't all do so at once: each loads with its
-/// next request.
-const EARLY: Duration = Duration::from_secs(10);
-
-/// How long credentials are kept that tell no end, as in the SDK's cache: somebody may change them where they come from.
-const ENDLESS: Duration = Duration::from_secs(15 * 60);
-
-/// The wall clock of the client's configuration, by which credentials end.
-pub(crate) type WallTime = Arc<dyn Fn() -> SystemTime + Send + Sync>;
-
-/// Loads credentials in a task of their own: whoever asks next waits for the load that is under way. What was loaded is kept.
+/// Loads credentials in a task of their own: whoever needs some waits for the load that is under way. What was loaded is kept.
 pub(crate) struct CredentialLoad {
     provider: SharedCredentialsProvider,
     load: SharedCall<Result<Credentials, Arc<CredentialsError>>>,
     cache: Arc<CredentialCache>,
 }
 
-/// The credentials that were loaded last.
-struct CredentialCache {
-    time: WallTime,
-    last: Mutex<Option<KeptCredentials>>,
-}
-
-struct KeptCredentials {
-    credentials: Credentials,
-    /// When their load began. If that is later than now, the clock was set back, and nobody knows how old they are.
-    since: SystemTime,
-    until: SystemTime,
-}
-
-impl CredentialCache {
-    fn lock(&self) -> MutexGuard<'_, Option<KeptCredentials>> {
-        // No code that can panic runs under the lock.
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The last ones, unless they end soon.
-    fn good(&self) -> Option<Credentials> {
-        let now = (self.time)();
-        let last = self.lock();
-        let kept = last.as_ref().filter(|kept| kept.since <= now && now < kept.until)?;
-        Some(kept.credentials.clone())
-    }
-
-    fn keep(&self, credentials: &Credentials, since: SystemTime) {
-        let end = credentials.expiry().or_else(|| since.checked_add(ENDLESS));
-        let Some(until) = end.and_then(|end| end.checked_sub(EARLY)) else { return };
-        *self.lock() = Some(KeptCredentials { credentials: credentials.clone(), since, until });
-    }
-}
-
 impl CredentialLoad {
-    pub(crate) fn of(provider: SharedCredentialsProvider, time: WallTime) -> CredentialLoad {
-        let cache = CredentialCache { time, last: Mutex::default() };
-        CredentialLoad { provider, load: SharedCall::keeping(LONGEST), cache: Arc::new(cache) }
+    pub(crate) fn of(provider: SharedCredentialsProvider, cache: Arc<CredentialCache>) -> CredentialLoad {
+        CredentialLoad { provider, load: SharedCall::keeping(LONGEST), cache }
     }
 
     async fn join(&self) -> Loaded {
-        if let Some(credentials) = self.cache.good() {
+        let begin = || load(self.provider.clone(), Arc::clone(&self.cache));
+        if let Some((credentials, is_due)) = self.cache.last() {
+            if is_due {
+                // Nobody waits for it. If it fails, there is time for others, and whoever has none at the end is told why.
+                self.load.begin(begin);
+            }
             return Ok(credentials);
         }
-        match self.load.join(|| load(self.provider.clone(), Arc::clone(&self.cache))).await {
+        match self.load.join(begin).await {
             Some(loaded) => loaded.map_err(told),
             None => Err(CredentialsError::unhandled("the load of credentials has panicked")),
         }
@@ -90,7 +52,7 @@ async fn load(
     provider: SharedCredentialsProvider,
     cache: Arc<CredentialCache>,
 ) -> Result<Credentials, Arc<CredentialsError>> {
-    let since = (cache.time)();
+    let since = cache.now();
     let loaded = tokio::time::timeout(LONGEST, provider.provide_credentials()).await;
     // The last ones that are known may still do, as where the SDK gives a load up.
     let loaded = loaded.unwrap_or_else(|_| {
@@ -137,13 +99,15 @@ impl fmt::Debug for CredentialLoad {
 #[cfg(test)]
 mod tests {
     //! Plan: a load outlasts requests that are dropped, and is made once; what failed, is silent, or lost its runtime, is made anew; an error is
-    //! of its kind for all who wait; a request that is not polled holds nobody up. What was loaded is kept until shortly before its end, though nobody
-    //! waited for it, unless the clock was set back; what failed is not; nothing of it is shown.
+    //! of its kind for all who wait; a request that is not polled holds nobody up. What was loaded is kept, though nobody waited for it; others are
+    //! loaded before its end, or once the clock was set back, while requests go on with it, also where that fails. What failed is not kept; nothing of
+    //! what is kept is shown.
     use super::*;
     use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+    use std::time::SystemTime;
     use tokio::time::timeout;
 
-    /// Takes a second; but the first load may have another end.
+    /// Takes a second; but the first load may have another end than the others.
     #[derive(Debug, Clone)]
     struct SlowCredentials {
         begun: Arc<AtomicUsize>,
@@ -155,6 +119,8 @@ mod tests {
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     enum FirstLoad {
         Loads,
+        /// And no other does.
+        LoadsAlone,
         Fails,
         IsSilent,
     }
@@ -168,14 +134,17 @@ mod tests {
                 let number = self.begun.fetch_add(1, Ordering::SeqCst);
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 match self.first {
-                    FirstLoad::Fails if number == 0 => {
-                        Err(CredentialsError::provider_error("the helper has failed"))
-                    }
+                    FirstLoad::Fails if number == 0 => Err(has_failed()),
+                    FirstLoad::LoadsAlone if number > 0 => Err(has_failed()),
                     FirstLoad::IsSilent if number == 0 => std::future::pending().await,
                     _ => Ok(Credentials::new("key", "hidden", None, self.end.map(at), "test")),
                 }
             })
         }
+    }
+
+    fn has_failed() -> CredentialsError {
+        CredentialsError::provider_error("the helper has failed")
     }
 
     fn at(seconds: u64) -> SystemTime {
@@ -187,8 +156,8 @@ mod tests {
         let (begun, wall) = (Arc::default(), Arc::new(AtomicU64::new(100)));
         let provider = SlowCredentials { begun: Arc::clone(&begun), first, end };
         let shown = Arc::clone(&wall);
-        let time = Arc::new(move || at(shown.load(Ordering::SeqCst)));
-        (CredentialLoad::of(SharedCredentialsProvider::new(provider), time), begun, wall)
+        let cache = CredentialCache::new(Arc::new(move || at(shown.load(Ordering::SeqCst))));
+        (CredentialLoad::of(SharedCredentialsProvider::new(provider), Arc::new(cache)), begun, wall)
     }
 
     /// Credentials that have ended already, so that none are kept.
@@ -272,26 +241,56 @@ mod tests {
         assert_eq!(begun.load(Ordering::SeqCst), 2);
     }
 
+    /// That credentials are there at once, and how many loads have begun by the time when all of them are over.
+    async fn loads_where_nobody_waits(load: &CredentialLoad, begun: &AtomicUsize) -> usize {
+        let loaded = timeout(Duration::ZERO, load.provide_credentials()).await;
+        assert!(matches!(loaded, Ok(Ok(_))), "whoever has good ones waits for none: {loaded:?}");
+        tokio::time::sleep(LONGEST * 2).await;
+        begun.load(Ordering::SeqCst)
+    }
+
     #[tokio::test(start_paused = true)]
-    async fn credentials_are_kept_until_shortly_before_their_end() {
-        // Those that tell no end have one all the same, 15 minutes after they were loaded.
-        for (end, at_last) in [(Some(1_000), 3), (None, 2)] {
+    async fn l4_others_are_loaded_before_the_end_and_nobody_waits_for_them() {
+        // They are due before the last quarter of the time that is left, and after 15 minutes where no end is told.
+        for (end, due) in
+            [(Some(1_000), [(775, 2), (940, 2), (944, 3)]), (None, [(1_000, 2), (1_899, 2), (1_900, 3)])]
+        {
             let (load, begun, wall) = ending(FirstLoad::Loads, end);
-            for (now, loads) in [(100, 1), (101, 1), (989, 1), (990, 2), (990, at_last)] {
+            assert!(load.provide_credentials().await.is_ok());
+            for (now, loads) in [(101, 1), (774, 1)].into_iter().chain(due) {
                 wall.store(now, Ordering::SeqCst);
-                assert!(load.provide_credentials().await.is_ok());
-                assert_eq!(begun.load(Ordering::SeqCst), loads, "at {now} s, of an end at {end:?}");
+                let found = loads_where_nobody_waits(&load, &begun).await;
+                assert_eq!(found, loads, "at {now} s, of an end at {end:?}");
             }
         }
     }
 
     #[tokio::test(start_paused = true)]
+    async fn l4_good_credentials_are_used_while_the_next_ones_can_not_be_loaded() {
+        for end in [Some(1_000), None] {
+            let (load, begun, wall) = ending(FirstLoad::LoadsAlone, end);
+            assert!(load.provide_credentials().await.is_ok());
+            let due = if end.is_some() { 775 } else { 1_000 };
+            for (later, loads) in [(0, 2), (5, 2), (9, 2), (10, 3), (200, 4)] {
+                wall.store(due + later, Ordering::SeqCst);
+                let found = loads_where_nobody_waits(&load, &begun).await;
+                assert_eq!(found, loads, "not with each request: {later} s later, of an end at {end:?}");
+            }
+        }
+        let (load, _, wall) = ending(FirstLoad::LoadsAlone, Some(1_000));
+        assert!(load.provide_credentials().await.is_ok());
+        wall.store(1_000, Ordering::SeqCst);
+        let told = load.provide_credentials().await.unwrap_err();
+        assert!(format!("{told:?}").contains("the helper has failed"), "{told:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn credentials_are_loaded_anew_once_the_clock_was_set_back() {
         let (load, begun, wall) = ending(FirstLoad::Loads, None);
+        assert!(load.provide_credentials().await.is_ok());
         for (now, loads) in [(100, 1), (50, 2), (50, 2), (100, 2)] {
             wall.store(now, Ordering::SeqCst);
-            assert!(load.provide_credentials().await.is_ok());
-            assert_eq!(begun.load(Ordering::SeqCst), loads, "at {now} s");
+            assert_eq!(loads_where_nobody_waits(&load, &begun).await, loads, "at {now} s");
         }
     }
 

@@ -2,7 +2,7 @@
 
 mod options;
 
-use crate::credentials::check_credentials;
+use crate::credentials::{after_scheme, check_credentials};
 use tenure_core::StoreError;
 use url::Url;
 
@@ -39,11 +39,12 @@ impl Dialect {
         }
     }
 
-    /// The dialect that a URL names, given what follows `dynamodb:` in it; none for the native layout.
+    /// The dialect that a URL names, with or without its scheme; none for the native layout.
     ///
     /// # Errors
     /// `Invalid` when there is no such dialect, naming those that there are.
-    pub fn of_url(rest: &str) -> Result<Option<Dialect>, StoreError> {
+    pub fn of_url(url: &str) -> Result<Option<Dialect>, StoreError> {
+        let rest = after_scheme(url);
         // What can't be read as a URL is for whoever reads the rest of it to complain about; a password is no dialect.
         if check_credentials(rest).is_err() {
             return Ok(None);
@@ -87,6 +88,7 @@ mod tests {
         assert_eq!(Dialect::of_url("//jobs?region=x"), Ok(None));
         assert_eq!(Dialect::of_url("//jobs?region=x&dialect=kcl"), Ok(Some(Dialect::Kcl)));
         assert_eq!(Dialect::of_url("//jobs?dialect=tabletheory"), Ok(Some(Dialect::TableTheory)));
+        assert_eq!(Dialect::of_url("dynamodb://jobs?dialect=kcl"), Ok(Some(Dialect::Kcl)));
         let error = Dialect::of_url("//jobs?dialect=kcl2").unwrap_err().to_string();
         assert!(error.contains("\"kcl2\"; there are tabletheory and kcl"), "{error}");
     }

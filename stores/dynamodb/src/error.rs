@@ -175,6 +175,11 @@ fn is_login(code: &str) -> bool {
     .contains(&code)
 }
 
+/// Whether other credentials may help where the service refuses with this code.
+pub(crate) fn is_about_credentials(code: &str) -> bool {
+    is_login(code) || ["ExpiredTokenException", "ExpiredToken"].contains(&code)
+}
+
 /// Whether the service's words with this code are for everybody: they can't hold what was signed, nor what nobody knows of yet.
 fn is_plain(code: &str) -> bool {
     [

@@ -17,7 +17,8 @@
 //! configure export-credentials` be the profile's `credential_process`, or bring a client of your own
 //! ([`DynamoStore::with_client`]). So do if there is a proxy on the way: none is taken from the environment. Loading them may take longer
 //! than a request, which a short ttl cuts off: the load goes on, and the next request waits for the same one. A lease whose time is over
-//! before that is lost. What was loaded is kept until shortly before its end. A client of your own loads and keeps as you had it made.
+//! before that is lost. What was loaded is used to its end, and others are loaded from five minutes before that on, while requests go on. What the
+//! service refuses is loaded anew. A client of your own loads and keeps as you had it made.
 //!
 //! # The table
 //!
@@ -102,7 +103,7 @@
 #![doc = include_str!("../docs/iam-policy.json")]
 //! ```
 //!
-//! `gc`, `work rm` and `rm --damaged` remove records, `bench` and `doctor` those of their own, and `tenure doctor --create-table` makes the table.
+//! `gc`, `work rm`, `fleet rm --all` and `rm --damaged` remove records, `bench` and `doctor` those of their own, and `tenure doctor --create-table` makes the table.
 //! That is for another role, which has the above and:
 //!
 //! ```json
@@ -141,7 +142,9 @@ mod client;
 mod conditional;
 mod config;
 mod connect;
+mod credential_cache;
 mod credential_load;
+mod credential_refusals;
 mod credentials;
 mod dates;
 mod dialect;

@@ -103,8 +103,8 @@ fn refused(place: &str, call: Call, code: &SqlState, says: &str) -> StoreError {
     }
     if is(&[SqlState::INSUFFICIENT_PRIVILEGE]) {
         return StoreError::invalid(format!(
-            "{place}: {says}; grant the role USAGE on the schema, SELECT, INSERT, UPDATE on its table and EXECUTE on its functions; gc, work rm \
-             and rm --damaged also need DELETE"
+            "{place}: {says}; grant the role USAGE on the schema, SELECT, INSERT, UPDATE on its table and EXECUTE on its functions; gc, work rm, \
+             fleet rm --all and rm --damaged also need DELETE"
         ));
     }
     if is(&[SqlState::INVALID_PASSWORD, SqlState::INVALID_AUTHORIZATION_SPECIFICATION]) {

@@ -232,11 +232,12 @@ async fn add_rights(
         [] | ["DELETE"] if !refused.is_empty() => {}
         [] => found.note(
             "rights",
-            "it may do everything, also remove records, which only gc, work rm and rm --damaged need",
+            "it may do everything, also remove records, which only gc, work rm, fleet rm --all and rm --damaged need",
         ),
-        ["DELETE"] => {
-            found.fine("rights", "all that leases need; gc, work rm and rm --damaged need DELETE besides")
-        }
+        ["DELETE"] => found.fine(
+            "rights",
+            "all that leases need; gc, work rm, fleet rm --all and rm --damaged need DELETE besides",
+        ),
         [..] => {
             let lacking = lacking.join(", ");
             found.hazard(

@@ -40,8 +40,8 @@
 //!
 //! Tables come by [`PostgresStore::migrate`] or `tenure doctor --create-table`, and by nothing else; the same brings older ones up to
 //! date, which are refused until then: stop what uses them first. The role that uses the store needs what [`grants`] says: `USAGE` on the
-//! schema, `SELECT`, `INSERT` and `UPDATE` on its table. It can't remove a record; `gc`, `work rm` and `rm --damaged` run under a role that
-//! has `DELETE` besides. PostgreSQL 13 or newer (tested with PostgreSQL 15 and 18).
+//! schema, `SELECT`, `INSERT` and `UPDATE` on its table. It can't remove a record; `gc`, `work rm`, `fleet rm --all` and
+//! `rm --damaged` run under a role that has `DELETE` besides. PostgreSQL 13 or newer (tested with PostgreSQL 15 and 18).
 //!
 //! A trigger keeps fences, whoever writes: a row's fence never goes back, its key stays, and it is removed only once its fence is below the
 //! server's clock. The next one begins with the acquirer's clock, which has to be sane for that to be higher. It can't see what stood where a row is inserted, and restores and replication go

@@ -43,10 +43,17 @@ pub(crate) fn not_connected(place: &str, error: &RedisError) -> StoreError {
 /// What the library of TLS says of a certificate that it refuses.
 const BAD_CERTIFICATE: &str = "invalid peer certificate";
 
+/// Whether a certificate is refused for its name, or for who has signed it. What is to be mended is then how its server is named, or what is trusted here.
+/// Where the authority that signed it only has the name of one that is trusted, the signature is what is bad.
+fn is_misnamed(says: &str) -> bool {
+    const WORDS: [&str; 4] = ["not valid for name", "NotValidForName", "UnknownIssuer", "BadSignature"];
+    says.contains(BAD_CERTIFICATE) && WORDS.iter().any(|words| says.contains(words))
+}
+
 /// TLS was not agreed on with a server to which its cluster sends calls. Unless it is told otherwise, a cluster names servers by their addresses.
 pub(crate) fn misnamed(place: &str, error: &RedisError) -> StoreError {
     let says = words(error);
-    if !says.contains(BAD_CERTIFICATE) {
+    if !is_misnamed(&says) {
         return not_connected(place, error);
     }
     StoreError::unavailable(format!(
@@ -59,8 +66,10 @@ pub(crate) fn misnamed(place: &str, error: &RedisError) -> StoreError {
 /// What is at the other end is no server that may be used, or none at all. One that ended the connection may have said why, and what it said is lost
 /// where the login came behind.
 fn strange(place: &str, says: &str, is_ended: bool) -> StoreError {
-    let remedy = if says.contains(BAD_CERTIFICATE) {
+    let remedy = if is_misnamed(says) {
         "name the host as its certificate does, or the authority that signed it with ca=FILE"
+    } else if says.contains(BAD_CERTIFICATE) {
+        "its server needs another certificate, or this host's clock has to be set"
     } else if is_ended {
         "is a Redis server listening there, does it speak what the URL says (redis:// or rediss://), and has it room for another client (maxclients)?"
     } else {
@@ -274,16 +283,34 @@ mod tests {
         assert!(!text.contains('\n'), "{text:?}");
         for (says, remedy) in [
             ("invalid peer certificate: UnknownIssuer", "ca=FILE"),
+            ("invalid peer certificate: BadSignature", "ca=FILE"),
             ("invalid peer certificate: certificate not valid for name \"h\"", "name the host as"),
         ] {
             let text = strange("there", says, false).to_string();
             assert!(text.contains(says) && text.contains(remedy) && !text.contains("listening"), "{text}");
         }
-        let wrong = std::io::Error::other("invalid peer certificate: certificate not valid for name \"h\"");
-        let wrong = RedisError::from(wrong);
-        for (error, says) in [(wrong, "cluster-announce-hostname"), (ended, "listening")] {
+        let refused =
+            |why: &str| RedisError::from(std::io::Error::other(format!("invalid peer certificate: {why}")));
+        for (error, says, is_about_names) in [
+            (refused("certificate not valid for name \"h\""), "cluster-announce-hostname", true),
+            (refused("NotValidForName"), "cluster-announce-hostname", true),
+            (refused("UnknownIssuer"), "cluster-announce-hostname", true),
+            (refused("certificate expired: verification time 9 (UNIX)"), "clock", false),
+            (refused("certificate not valid yet: verification time 9 (UNIX)"), "clock", false),
+            (refused("Revoked"), "another certificate", false),
+            (ended, "listening", false),
+        ] {
             let text = misnamed("there", &error).to_string();
             assert!(text.contains(says), "{text}");
+            let elsewhere = not_connected("there", &error).to_string();
+            for (text, remedy) in [
+                (&text, "hostname"),
+                (&text, "ca=FILE"),
+                (&elsewhere, "name the host"),
+                (&elsewhere, "ca=FILE"),
+            ] {
+                assert_eq!(text.contains(remedy), is_about_names, "{text}");
+            }
         }
         for (is_tls, is_asked) in [(true, true), (false, false)] {
             assert_eq!(unconnected("there", is_tls).to_string().contains("does it speak TLS"), is_asked);

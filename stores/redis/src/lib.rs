@@ -43,8 +43,8 @@
 //! // +zrangebylex +zremrangebyrank
 //! ```
 //!
-//! Such a user can't remove a record; `gc`, `work rm` and `rm --damaged` run as one that has `+hdel +zrem` besides. `tenure doctor` reports more
-//! with `+config|get +pubsub|numsub`. The password follows (`>PASSWORD`).
+//! Such a user can't remove a record; `gc`, `work rm`, `fleet rm --all` and `rm --damaged` run as one that has `+hdel +zrem` besides. `tenure doctor`
+//! reports more with `+config|get +pubsub|numsub`. The password follows (`>PASSWORD`).
 //!
 //! `rediss://` is TLS with a verified certificate, of the system's authorities or `ca=FILE`. `redis://` is plain text, and refused to
 //! another host unless `plain=accept` is there. A password comes from `password-file=`, which is read for each new connection, or the URL,

@@ -211,8 +211,8 @@ async fn check_free(connections: &ConnectionManager, config: &RedisConfig) -> Re
     Ok(())
 }
 
-/// What a user of the server needs to use a namespace, as a line of its own: no right to remove a record, which `gc`, `work rm` and `rm --damaged`
-/// need besides (`+hdel +zrem`).
+/// What a user of the server needs to use a namespace, as a line of its own: no right to remove a record, which `gc`, `work rm`, `fleet rm --all`
+/// and `rm --damaged` need besides (`+hdel +zrem`).
 ///
 /// `user` and `namespace` are put into it as they are. Its password follows: `>PASSWORD`, or the SHA-256 of it as `#HEX`.
 #[must_use]

@@ -65,6 +65,15 @@ impl<T: Clone + Send + Sync + 'static> SharedCall<T> {
         }
     }
 
+    /// Begins the call that `begin` makes, unless one is under way, and waits for nothing. Its answer is for whoever asks next, as any that nobody
+    /// waited for. Without a tokio runtime nothing is begun.
+    pub fn begin<F>(&self, begin: impl Fn() -> F)
+    where
+        F: Future<Output = T> + Send + 'static,
+    {
+        drop(self.under_way_or(begin));
+    }
+
     /// The call that is under way, or a new one, which is then this caller's own.
     fn under_way_or<F>(&self, begin: impl Fn() -> F) -> (watch::Receiver<Option<T>>, bool)
     where
@@ -92,8 +101,8 @@ impl<T: Clone + Send + Sync + 'static> SharedCall<T> {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: many ask at once; who asked first is not polled, or is dropped; what nobody heard is kept for a while; a panic; no runtime, one that ends,
-    //! and one that stands still.
+    //! Plan: many ask at once; who asked first is not polled, or is dropped; what nobody heard is kept for a while; what was begun without a wait;
+    //! a panic; no runtime, one that ends, and one that stands still.
     use super::*;
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -154,6 +163,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_call_that_nobody_waits_for_is_begun_once_and_joined_by_whoever_asks() {
+        let (shared, counted) = (SharedCall::keeping(3 * SECOND), Counted::default());
+        for _ in 0..2 {
+            shared.begin(|| counted.begin());
+        }
+        assert_eq!(timeout(2 * SECOND, shared.join(|| counted.begin())).await, Ok(Some(1)));
+        assert_eq!(counted.0.load(Ordering::SeqCst), 1);
+        shared.begin(|| counted.begin());
+        sleep(2 * SECOND).await;
+        assert_eq!(
+            timeout(Duration::ZERO, shared.join(|| counted.begin())).await,
+            Ok(Some(2)),
+            "it is there"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_call_that_panics_is_told_and_made_anew_for_the_next() {
         let (shared, counted) = (SharedCall::default(), Counted::default());
         let fails = async || -> u32 {
@@ -194,6 +220,7 @@ mod tests {
     #[test]
     fn without_a_runtime_there_is_no_answer() {
         let shared = SharedCall::default();
+        shared.begin(async || 1);
         let mut join = std::pin::pin!(shared.join(async || 1));
         let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
         assert_eq!(join.as_mut().poll(&mut cx), Poll::Ready(None));

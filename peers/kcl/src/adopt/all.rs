@@ -39,6 +39,8 @@ pub struct AdoptedAll {
     pub failed: BTreeMap<String, StoreError>,
     /// Which are closed still, as nobody knows who deleted their rows: [`Adopted::Doubtful`].
     pub doubtful: BTreeSet<String>,
+    /// Which are in the table still, for the order of shards: [`Adopted::Resharding`].
+    pub resharding: BTreeSet<String>,
     /// What became of the rows of those that are.
     pub remade: Remade,
 }
@@ -100,6 +102,7 @@ impl Adopter {
                             moved.insert(unit);
                         }
                         Ok(Adopted::Doubtful) => drop(all.doubtful.insert(unit)),
+                        Ok(Adopted::Resharding) => drop(all.resharding.insert(unit)),
                         Ok(_) => {}
                         Err(error) => drop(all.failed.insert(unit, error)),
                     }

@@ -242,13 +242,17 @@ impl WorkerMachine {
                 let until = self.options.believed_until(sent);
                 holding.trouble = None;
                 holding.row = row.unwrap_or_else(|| holding.row.clone());
-                if !holding.ends {
-                    holding.cell.renewed(&holding.row, until);
-                    self.deadlines.set(key, until);
+                if holding.ends || holding.cell.renewed(&holding.row, until, now.held) {
+                    if !holding.ends {
+                        self.deadlines.set(key, until);
+                    }
+                    self.renewals.set(key, self.options.renewed_at(sent));
+                    self.confirmed(key);
+                    self.tell_end(key);
+                } else {
+                    // Its users have seen its end sooner than this worker.
+                    self.lose(key, Loss::Expired);
                 }
-                self.renewals.set(key, self.options.renewed_at(sent));
-                self.confirmed(key);
-                self.tell_end(key);
                 Ok(())
             }
             Ok(Settled::Refused(_)) if holding.lapsed => Err(LeaseError::NotHeld(key.to_owned())),
@@ -339,7 +343,7 @@ impl WorkerMachine {
     pub(super) fn expire(&mut self, now: Now) {
         while let Some(key) = self.deadlines.pop(now.held) {
             let trouble = self.holdings.get_mut(&key).and_then(|holding| holding.trouble.take());
-            self.lose(&key, trouble.map_or(Loss::Expired, Loss::Unreachable));
+            self.lose(&key, trouble.map_or(Loss::Expired, Loss::from));
         }
     }
 
@@ -350,8 +354,10 @@ impl WorkerMachine {
         }
         let Some(holding) = self.forget(key) else { return };
         // One that was left to expire has been told already.
-        let is_news = holding.cell.until() != Tick(0);
-        holding.cell.lose(loss.clone());
+        let is_news = !holding.lapsed;
+        if is_news {
+            holding.cell.lose(loss.clone());
+        }
         self.dismiss(key, holding.wishes);
         if holding.told && is_news {
             self.tell(WorkerNotice::Lost(holding.cell, loss));

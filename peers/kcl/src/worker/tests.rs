@@ -3,7 +3,8 @@
 //! then is handed over before that answer, and one that is ours all the same is given up again; a lease whose time has run out is
 //! hidden and told as lost, without an answer of the table's, or with one that comes too late, counted from before the last renewal that won was sent;
 //! where another request than the last take's may have set its row, from before that was read; an update that waits is made though the lease is to be given up after it;
-//! a look keeps no renewal waiting; the end of a shard is told once; what is asked of a tenure is not done with a later one of the same lease.
+//! a lease whose users have seen its end sooner is not renewed any more; a look keeps no renewal waiting; the end of a shard is told once; what is asked
+//! of a tenure is not done with a later one of the same lease.
 mod hidden_time;
 mod queue;
 mod steals;
@@ -209,6 +210,25 @@ fn s5_an_answer_that_comes_after_the_deadline_brings_no_lease_back() {
     made(&mut worker, at(5), at(10), &mut asked);
     assert_eq!(held.until(), Tick(0), "who waits for its end was told");
     assert_eq!(step(&mut worker, at(10), &mut asked), ["a is hidden", "a is lost: Expired"]);
+}
+
+#[test]
+fn s5_a_lease_whose_end_its_users_have_seen_sooner_is_not_brought_back_and_told_as_lost() {
+    for is_answered in [true, false] {
+        let mut asked = Vec::new();
+        let mut worker = holder(&mut asked);
+        worker.on_command(at(2), WorkerCommand::StopTaking);
+        let held = Arc::clone(&worker.holdings["a"].cell);
+        assert_eq!(step(&mut worker, at(5), &mut asked), ["change"], "a renewal");
+        // They look at the clock after this worker has, and before it is through with that answer.
+        assert!(held.is_over(at(10).held));
+        let now = if is_answered { at(9) } else { at(10) };
+        if is_answered {
+            made(&mut worker, at(5), now, &mut asked);
+        }
+        assert_eq!(step(&mut worker, now, &mut asked), ["a is hidden", "a is lost: Expired"]);
+        assert_eq!(held.until(), Tick(0));
+    }
 }
 
 #[test]

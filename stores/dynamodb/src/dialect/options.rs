@@ -2,21 +2,22 @@
 
 use super::Dialect;
 use crate::config::DynamoConfig;
-use crate::credentials::check_credentials;
+use crate::credentials::{after_scheme, check_credentials};
 use std::collections::BTreeMap;
 use tenure_core::StoreError;
 
 impl Dialect {
-    /// Reads what follows `dynamodb:` in a URL with this dialect: where the table is, and of the other options those called `own`.
+    /// Reads a URL with this dialect, with or without its scheme: where the table is, and of the other options those called `own`.
     ///
     /// # Errors
     /// As [`DynamoConfig::from_url`]; the text of an option that nobody knows names `own` too.
     pub fn options(
         self,
-        rest: &str,
+        url: &str,
         own: &[&str],
     ) -> Result<(DynamoConfig, BTreeMap<String, String>), StoreError> {
         let bad = |text: String| StoreError::invalid(text);
+        let rest = after_scheme(url);
         check_credentials(rest)?;
         if Dialect::of_url(rest)? != Some(self) {
             let name = self.name();
@@ -71,6 +72,8 @@ mod tests {
         let place =
             DynamoConfig::new("jobs").region("eu-west-1").timeout(std::time::Duration::from_millis(50));
         assert_eq!((config, own), (place, [("x".to_owned(), "a&b".to_owned())].into()));
+        let (config, _) = read("dynamodb://jobs?dialect=kcl").unwrap();
+        assert_eq!(config, DynamoConfig::new("jobs"), "a whole URL is as good");
         for (rest, says) in [
             ("//jobs?region=eu-west-1", "add dialect=kcl"),
             ("//jobs?dialect=tabletheory", "add dialect=kcl"),
@@ -78,6 +81,7 @@ mod tests {
             ("//jobs?dialect=kcl&z=1", "no option \"z\"; there are region, endpoint"),
             ("//jobs?dialect=kcl&region=", "eu-west-1"),
             ("//k:hidden@jobs?dialect=kcl", "AWS_PROFILE"),
+            ("dynamodb://k:hidden@jobs?dialect=kcl", "AWS_PROFILE"),
         ] {
             let error = read(rest).unwrap_err().to_string();
             assert!(error.contains(says) && !error.contains("hidden"), "{rest}: {error}");
