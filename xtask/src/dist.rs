@@ -1,7 +1,8 @@
 //! `cargo xtask dist`: what users install. A Debian package and an archive of the same files: the program, its manual pages, completions, and
-//! examples for systemd and Kubernetes; of a static program the files of a container image, too. `test` makes them of the program that it has built anyway, installs the package, and runs from it.
+//! licences, and examples for systemd and Kubernetes; of a static program the files of a container image, too. `test` makes them of the program that it has built anyway, installs the package, and runs from it.
 
 mod image;
+mod licences;
 
 use crate::command::is_root;
 use crate::step::{CheckStep, cargo};
@@ -61,8 +62,9 @@ fn release(target: Option<String>) -> Result<Vec<CheckStep>, String> {
     let build = CheckStep::cargo("build for a release", &build);
     let target = target.map_or_else(host, Ok)?;
     let program = program.join("release/tenure");
-    let package = DistPackage { program: program.clone(), place: target_directory().join("dist"), target };
-    let (place, is_static) = (package.place.clone(), package.is_static());
+    let place = target_directory().join("dist");
+    let package = DistPackage { program: program.clone(), place: place.clone(), target: target.clone() };
+    let is_static = package.is_static();
     let packages = CheckStep::check("packages", move || {
         let (deb, archive) = (package.debian()?, package.archive()?);
         println!("{}\n{}", deb.display(), archive.display());
@@ -71,12 +73,17 @@ fn release(target: Option<String>) -> Result<Vec<CheckStep>, String> {
     let mut steps = vec![build, packages];
     if is_static {
         steps.push(CheckStep::check("image, and its program with nothing around it", move || {
-            let files = image::stage(&program, &place)?;
+            let files = image::stage(&program, &place, &target)?;
             println!("{}", files.display());
             image::check(&files, &place)
         }));
     }
     Ok(steps)
+}
+
+/// A version before a release is older than that, to Debian by a tilde alone.
+fn debian_version(version: &str) -> String {
+    format!("{}-1", version.replacen('-', "~", 1))
 }
 
 /// The pages of docs that the package has.
@@ -114,6 +121,7 @@ pub(crate) fn checks(program: &Path, example: &Path, limit: Duration) -> Result<
         let deb = package.debian()?;
         install(&deb, &installed)?;
         is_private(&installed.join("var/lib/tenure"))?;
+        licences::check(&installed)?;
         package.archive()?;
         verify_units(&installed)
     });
@@ -157,6 +165,7 @@ impl DistPackage {
         let source = Path::new(ROOT);
         put(&source.join("CHANGELOG.md"), &format!("{doc}/changelog"), "644")?;
         put(&source.join("packaging/debian/copyright"), &format!("{doc}/copyright"), "644")?;
+        licences::stage(&root, &self.target)?;
         put(&source.join("packaging/debian/default"), "etc/default/tenure", "644")?;
         let put_page = |from: &str, folder: &str, to: &str| {
             let text =
@@ -203,8 +212,9 @@ impl DistPackage {
         };
         let size = output(Command::new("du").arg("-sk").arg(&root))?;
         let size = size.split_whitespace().next().unwrap_or("0").to_owned();
+        let version = debian_version(VERSION);
         let control = format!(
-            "Package: tenure\nVersion: {VERSION}-1\nArchitecture: {architecture}\nSection: admin\nPriority: optional\n\
+            "Package: tenure\nVersion: {version}\nArchitecture: {architecture}\nSection: admin\nPriority: optional\n\
              Maintainer: The tenure developers <tenure-rs@users.noreply.github.com>\n\
              Homepage: https://github.com/tenure-rs/tenure\nInstalled-Size: {size}\n{depends}Recommends: ca-certificates\n\
              Description: leases, locks, leaders and shared work for commands\n \
@@ -213,6 +223,7 @@ impl DistPackage {
         );
         write(&root.join("DEBIAN/control"), &control)?;
         write(&root.join("DEBIAN/conffiles"), "/etc/default/tenure\n")?;
+        // Without the tilde, which GitHub takes for no character of a file's name.
         let deb = self.place.join(format!("tenure_{VERSION}-1_{architecture}.deb"));
         let made = run(Command::new("dpkg-deb")
             .args(["--root-owner-group", "-Zxz", "-z1", "--build"])
@@ -341,6 +352,14 @@ mod tests {
         assert_eq!(parse(&words("--target x")), Ok(DistRequest::Release { target: Some("x".to_owned()) }));
         assert_eq!(parse(&words("--check x")), Ok(DistRequest::Check { program: "x".into() }));
         assert!(parse(&words("--target")).is_err() && parse(&words("x")).is_err());
+    }
+
+    #[test]
+    fn to_debian_a_release_is_newer_than_what_came_before_it() {
+        assert_eq!(debian_version("0.2.0"), "0.2.0-1");
+        let before = debian_version("0.2.0-rc.1");
+        assert_eq!(before, "0.2.0~rc.1-1");
+        assert!(crate::command::succeeds("dpkg", &["--compare-versions", "0.2.0-1", "gt", &before]));
     }
 
     #[test]

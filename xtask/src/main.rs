@@ -43,8 +43,8 @@ usage: cargo xtask CHORE
                  and the package that is installed; with --one-core, tests on the same one; with --stops, programs of
                  tests are stopped for up to half a second, at random
   api            writes the public items of each library to docs/api, which must be up to date
-  audit          what must hold before a release: licences, bans, sources, unused dependencies, packages
-                 (installs cargo-deny and cargo-machete where they are missing)
+  audit          what must hold before a release: licences, bans, sources, unused dependencies, packages, the oldest Rust
+                 (installs that, cargo-deny and cargo-machete where they are missing)
   bench [NAME…]  the figures: every bench program, or those whose name contains a NAME
   dist [--target TRIPLE | --check PROGRAM]
                  what users install, in target/dist: a Debian package and an archive, of an optimised build with all stores;

@@ -33,6 +33,9 @@ const ALL: &str = "tests, clients, faults and examples";
 /// What the simulator does in some seconds, each scenario in turn.
 const QUICK_HOURS: &str = "50";
 
+/// The same, of the build that is optimised.
+const HOURS: &str = "100";
+
 /// Where the scripts are, from the workspace's root.
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");
 
@@ -73,7 +76,9 @@ fn beside(packages: &[WorkspacePackage], servers: &Rc<RunningServers>) -> Result
     // What takes longest begins first.
     let mut filling = clients::checks(&suite::program("tenure"))?;
     filling.extend(examples(packages).map(|name| example(name, &suite::example(name))));
-    filling.push(example(simulator::EXAMPLE, &simulator::program()));
+    let mut simulator = Command::new(simulator::program());
+    simulator.args(["--hours", HOURS]);
+    filling.push(CheckStep::command(format!("example {}", simulator::EXAMPLE), simulator));
     filling.extend(scripts()?.iter().map(|path| script(path)));
     let in_time = |step: CheckStep| step.within(LIMIT_TOGETHER);
     Ok(Beside {

@@ -1,6 +1,6 @@
-//! The files of a container image that has nothing but the static program, and what it needs to speak TLS and to write its default store.
+//! The files of a container image that has nothing but the static program, its licences, and what it needs to speak TLS and to write its default store.
 
-use super::{clear, output, run, write};
+use super::{clear, licences, output, run, write};
 use crate::command::is_root;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,7 +11,7 @@ const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
 const USER: u32 = 65_532;
 
 /// The directory that `packaging/Containerfile` makes an image of.
-pub(super) fn stage(program: &Path, place: &Path) -> Result<PathBuf, String> {
+pub(super) fn stage(program: &Path, place: &Path, target: &str) -> Result<PathBuf, String> {
     let root = place.join("image");
     clear(&root)?;
     let install = |words: &[&str], from: &Path, to: &str| {
@@ -23,6 +23,7 @@ pub(super) fn stage(program: &Path, place: &Path) -> Result<PathBuf, String> {
         return Err(format!("{} is missing: apt-get install ca-certificates", authorities.display()));
     }
     install(&["-D", "-m", "644"], &authorities, AUTHORITIES)?;
+    licences::stage(&root, target)?;
     write(
         &root.join("etc/passwd"),
         &format!("nonroot:x:{USER}:{USER}:nonroot:/var/lib/tenure:/sbin/nologin\n"),
@@ -39,6 +40,7 @@ pub(super) fn stage(program: &Path, place: &Path) -> Result<PathBuf, String> {
 pub(super) fn check(image: &Path, place: &Path) -> Result<(), String> {
     // The mounts are those of a namespace that ends with it.
     const ENTER: &str = r#"mount --rbind /dev "$0/dev"; mount -t proc proc "$0/proc"; enter=$1; shift; exec $enter "$0" "$@""#;
+    licences::check(image)?;
     let root = place.join("image-test");
     clear(&root)?;
     run(Command::new("cp").arg("--archive").arg(image.join(".")).arg(&root))?;

@@ -78,7 +78,10 @@ fn check(file: &Path) -> Result<(), String> {
         return Ok(());
     }
     let (file, sha256) = (file.display(), BUILD.sha256);
-    Err(format!("{file}: its digest is not {sha256}: remove it, to have it fetched again"))
+    // What Maven has fetched once it copies from there.
+    Err(format!(
+        "{file}: its digest is not {sha256}: remove it and Maven's copy (~/.m2/repository/io/zonky/test/postgres), to have it fetched again"
+    ))
 }
 
 /// Copies all into a server's folder, as our target may be unreadable to the user whom it runs as; tells where the programs are there.
@@ -87,4 +90,17 @@ pub(super) fn copy_to(folder: &Path) -> Result<PathBuf, String> {
     run(Command::new("cp").arg("-r").arg(unpacked()?).arg(&copy))?;
     run(Command::new("chmod").args(["-R", "a+rX"]).arg(&copy))?;
     Ok(copy.join("bin"))
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: a file that is another one is refused, with all copies that have to go.
+    use super::*;
+
+    #[test]
+    fn another_file_is_refused_with_all_copies_that_have_to_go() {
+        let error = check(&super::super::maven::source("Cargo.toml")).unwrap_err();
+        assert!(error.contains("Cargo.toml") && error.contains(BUILD.sha256), "{error}");
+        assert!(error.contains("~/.m2/repository/io/zonky"), "{error}");
+    }
 }
