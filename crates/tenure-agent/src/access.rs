@@ -48,8 +48,9 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Who may do what at one address.
+/// Who may do what at one address. [`Access::default`] lets nobody in: each field that is set lets somebody.
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct Access {
     /// Whoever can connect may do all, as on a Unix socket, unless it comes with a token that says less.
     pub is_open: bool,

@@ -9,6 +9,7 @@ use serde::Serialize;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
+use tenure::Loss;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use utoipa::ToSchema;
@@ -33,6 +34,10 @@ pub struct Event {
     /// Of `lost` and `asked`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Of `lost`: the word for its reason, as in the log and the metrics. `expired`, `unreachable`, `taken`, `deleted`, `revoked`, `released`, `overran` or
+    /// `stopped`; later versions may have others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss: Option<String>,
     /// Of `missed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
@@ -41,7 +46,15 @@ pub struct Event {
 impl Event {
     /// Of no lease.
     pub(crate) fn of_all(event: &'static str) -> Event {
-        Event { event, id: String::new(), key: String::new(), fence: None, reason: None, count: None }
+        Event {
+            event,
+            id: String::new(),
+            key: String::new(),
+            fence: None,
+            reason: None,
+            loss: None,
+            count: None,
+        }
     }
 
     fn missed(count: u64) -> Event {
@@ -52,6 +65,26 @@ impl Event {
     fn line(&self) -> String {
         let data = serde_json::to_string(self).unwrap_or_default();
         format!("event: {}\ndata: {data}\n\n", self.event)
+    }
+}
+
+/// Why something has happened to a lease: in words, and by its name if it is a loss.
+#[derive(Debug, Clone)]
+pub(crate) struct EventReason {
+    pub(crate) text: String,
+    pub(crate) loss: Option<&'static str>,
+}
+
+impl From<&Loss> for EventReason {
+    fn from(loss: &Loss) -> EventReason {
+        EventReason { text: loss.to_string(), loss: Some(loss.name()) }
+    }
+}
+
+/// Of what is no loss.
+impl From<String> for EventReason {
+    fn from(text: String) -> EventReason {
+        EventReason { text, loss: None }
     }
 }
 

@@ -7,7 +7,7 @@ mod tests;
 mod ticks;
 
 use crate::config::Limits;
-use crate::events::{self, Event};
+use crate::events::{self, Event, EventReason};
 use crate::history::{Ownership, TenureHistory};
 use crate::holding::{End, Holding};
 use crate::listing::RecordRow;
@@ -208,7 +208,8 @@ impl LeaseTable {
         };
         // Its client has counted it as lost since.
         if entry.told <= boottime() {
-            return Err(Problem::over(&entry.loss().unwrap_or_else(|| LAPSED.to_owned())));
+            let why = entry.loss().map_or_else(|| LAPSED.to_owned(), |loss| loss.to_string());
+            return Err(Problem::over(&why));
         }
         if is_stopping {
             return Err(Problem::stopping());
@@ -281,7 +282,7 @@ impl LeaseTable {
     }
 
     fn asked(&self, id: Uuid, holding: &Holding, request: Request) {
-        self.say("asked", id, holding, Some(request.to_string()));
+        self.say("asked", id, holding, Some(request.to_string().into()));
     }
 
     /// Gives back what no beat came for. Runs for as long as the agent does.
@@ -303,7 +304,7 @@ impl LeaseTable {
                     (None, STOPPED) => "stopped",
                     (None, _) => "lapsed",
                 };
-                self.left(event, id, &entry.holding, loss);
+                self.left(event, id, &entry.holding, loss.as_ref().map(EventReason::from));
                 tokio::spawn(give_back(entry, End::Silent(silence), silence));
             }
             let wait = next.map(|at| at.saturating_sub(boottime()).min(LONGEST));
@@ -314,17 +315,19 @@ impl LeaseTable {
         }
     }
 
-    fn say(&self, event: &'static str, id: Uuid, holding: &Holding, reason: Option<String>) {
+    fn say(&self, event: &'static str, id: Uuid, holding: &Holding, reason: Option<EventReason>) {
         let (key, fence) = (holding.key(), holding.fence().0);
-        log(event, key, fence, reason.as_deref());
+        log(event, key, fence, reason.as_ref().map(|reason| &*reason.text));
         self.publish(event, id, key, fence, reason);
     }
 
     /// Tells whoever listens to events.
-    fn publish(&self, event: &'static str, id: Uuid, key: &Key, fence: u64, reason: Option<String>) {
+    fn publish(&self, event: &'static str, id: Uuid, key: &Key, fence: u64, reason: Option<EventReason>) {
         let (id, key) = (id.to_string(), key.as_str().to_owned());
+        let loss = reason.as_ref().and_then(|reason| reason.loss).map(str::to_owned);
+        let reason = reason.map(|reason| reason.text);
         // Nobody may be listening.
-        let _ = self.events.send(Event { event, id, key, fence: Some(fence), reason, count: None });
+        let _ = self.events.send(Event { event, id, key, fence: Some(fence), reason, loss, count: None });
     }
 
     /// Whose name its record shows, and under which fence. None of ranges: their section has a name of its own.
@@ -338,7 +341,7 @@ impl LeaseTable {
     }
 
     /// A lease has left the table.
-    fn left(&self, event: &'static str, id: Uuid, holding: &Holding, reason: Option<String>) {
+    fn left(&self, event: &'static str, id: Uuid, holding: &Holding, reason: Option<EventReason>) {
         // A recorder that panics must not end the sweep: nobody else gives back what no beat comes for.
         quietly(|| metrics::counter!("tenure_agent_leases_ended_total", "how" => event).increment(1));
         if let Some(claim) = self.claim(holding) {
@@ -348,7 +351,7 @@ impl LeaseTable {
                 "stopped" => STOPPED,
                 _ => LAPSED,
             };
-            self.history.ended(holding.key(), &claim, reason.as_deref().unwrap_or(how));
+            self.history.ended(holding.key(), &claim, reason.as_ref().map_or(how, |reason| &*reason.text));
         }
         self.say(event, id, holding, reason);
         self.gauge();

@@ -114,7 +114,24 @@ impl Verb {
             Verb::Hold(typed) => &typed.voice,
             Verb::Range(typed) => &typed.voice,
             Verb::Wait(typed) => &typed.voice,
-            _ => return false,
+            #[cfg(feature = "serve")]
+            Verb::Serve(_) | Verb::Ready(_) => return false,
+            Verb::Leader(_)
+            | Verb::Work(_)
+            | Verb::Fleet(_)
+            | Verb::Ls(_)
+            | Verb::Show(_)
+            | Verb::Rm(_)
+            | Verb::Release(_)
+            | Verb::Revoke(_)
+            | Verb::Reclaim(_)
+            | Verb::Gc(_)
+            | Verb::Doctor(_)
+            | Verb::Config(_)
+            | Verb::Bench(_)
+            | Verb::Sim(_)
+            | Verb::Completions(_)
+            | Verb::Man(_) => return false,
         };
         voice.quiet
     }
@@ -130,7 +147,23 @@ impl Verb {
             | Verb::Range(_)
             | Verb::Serve(_) => true,
             Verb::Work(typed) => typed.jobs.is_none(),
-            _ => false,
+            Verb::Ready(_)
+            | Verb::Leader(_)
+            | Verb::Fleet(_)
+            | Verb::Ls(_)
+            | Verb::Show(_)
+            | Verb::Wait(_)
+            | Verb::Rm(_)
+            | Verb::Release(_)
+            | Verb::Revoke(_)
+            | Verb::Reclaim(_)
+            | Verb::Gc(_)
+            | Verb::Doctor(_)
+            | Verb::Config(_)
+            | Verb::Bench(_)
+            | Verb::Sim(_)
+            | Verb::Completions(_)
+            | Verb::Man(_) => false,
         }
     }
 

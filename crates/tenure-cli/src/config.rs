@@ -381,7 +381,7 @@ fn duration(span: Duration) -> Result<Duration, Failure> {
     let (least, most) = (Ttl::MIN.duration(), Ttl::MAX.duration());
     let whole = Ttl::new(span).map_err(|_| {
         let (span, least, most) = (brief(span), brief(least), brief(most));
-        Failure::usage(format!("--for {span}: ranges are leased for {least} at least and {most} at most"))
+        Failure::usage(format!("--for {span}: ranges are leased for {least} at least (some stores ask for more) and {most} at most"))
     })?;
     Ok(whole.duration())
 }

@@ -7,9 +7,12 @@ mod least_ttl;
 pub(crate) mod less;
 mod missing;
 pub(crate) mod pages;
+mod removal;
 pub(crate) mod rewrite;
 mod secrets;
 pub(crate) mod side_by_side;
+
+pub(crate) use removal::{RecordRemoval, remove_patiently};
 
 use crate::exit::Failure;
 use crate::text::escaped;
@@ -20,8 +23,7 @@ use std::time::Duration;
 #[cfg(feature = "dynamodb")]
 use tenure::dynamodb::Dialect;
 use tenure::registry::{Opening, Registry, feature_of};
-use tenure::store::Version;
-use tenure::{AnyStore, Clock, Key, Store, StoreError};
+use tenure::{AnyStore, Clock, StoreError};
 
 /// What `--version` tells: the version, and the stores that this build can open.
 pub(crate) static VERSION: LazyLock<String> = LazyLock::new(|| {
@@ -314,21 +316,6 @@ pub(crate) async fn patiently<T>(
         }
     }
     call().await
-}
-
-/// Removes a record, as patiently, for a task that may be on any thread.
-pub(crate) async fn remove_patiently(
-    store: &AnyStore,
-    key: &Key,
-    version: Version,
-) -> Result<bool, StoreError> {
-    for pause in PAUSES_MS {
-        match store.remove(key, version).await {
-            Err(error) if error.is_passing() => tokio::time::sleep(Duration::from_millis(pause)).await,
-            result => return result,
-        }
-    }
-    store.remove(key, version).await
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! `tenure fleet rm --all` and `--unknown-status`, by the real binary on real files: the ways out for a fleet that is over, and for a unit that nothing reads.
 //!
 //! Plan: a fleet goes with all that its workers have left, and not while one lives or may live; what would go is shown before, and nothing is removed then; what is
-//! held from outside or can't be read stays, and is told with what helps; a unit of an unknown status is removed if somebody says so, not while it is
-//! held, and keeps its fence; a list of units that is empty forgets no fleet.
+//! held from outside or can't be read stays, and is told with what helps; what a worker without a session holds goes after its ttl, for which nobody waits
+//! who can't answer then; a unit of an unknown status is removed if somebody says so, not while it is held, and keeps its fence, and with its fleet it is told;
+//! a list of units that is empty forgets no fleet.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, OBEYS, Ran, wait_until};
-use tenure::store::{Nonce, Tenure};
-use tenure::{HolderId, Metadata, Ttl, Value};
+use tenure::store::{Attachment, Nonce, Tenure};
+use tenure::{Fence, HolderId, Key, Metadata, Ttl, Value};
 
 fn keys(bench: &Bench) -> Vec<String> {
     let listing = bench.run(&["ls", "--all", "fleet/", "--json"]).json();
@@ -28,6 +29,14 @@ fn numbers(ran: &Ran) -> [Option<u64>; 4] {
 fn hold(bench: &Bench, key: &str, metadata: Metadata) {
     let (holder, since) = (HolderId::new("who").unwrap(), tenure::Wall(0));
     bench.plant(key, Some(Tenure::new(Nonce(7), holder, Ttl::clamped(600_000), since)), metadata);
+}
+
+/// A worker of the fleet has it, by this session.
+fn hold_by(bench: &Bench, key: &str, session: &str, ttl_ms: u64) {
+    let (holder, since) = (HolderId::new("w").unwrap(), tenure::Wall(0));
+    let on = Attachment { session: Key::new(session).unwrap(), fence: Fence(1) };
+    let tenure = Tenure::new(Nonce(7), holder, Ttl::clamped(ttl_ms), since);
+    bench.plant(key, Some(Tenure { attachment: Some(on), ..tenure }), Metadata::new());
 }
 
 fn asleep() -> Metadata {
@@ -122,6 +131,7 @@ fn a_worker_whose_session_can_not_be_read_may_live() {
     assert_eq!(bench.run(&["fleet", "add", "f", "u"]).code, 0);
     let session = "fleet/f/worker/w";
     bench.plant(session, None, Metadata::new());
+    hold_by(&bench, "fleet/f/unit/u", session, 200);
     let break_it = |record: &str| {
         bench.sql(&format!("UPDATE tenure_record SET record = x'{record}' WHERE key = '{session}'"));
     };
@@ -136,8 +146,21 @@ fn a_worker_whose_session_can_not_be_read_may_live() {
     assert_eq!(keys(&bench), before);
     // As it is advised.
     assert_eq!(bench.run(&["rm", "--damaged", session, "--yes"]).code, 0);
-    assert_eq!(forget(&bench, &["--yes"]).code, 0);
+    let gone = forget(&bench, &["--yes"]);
+    let told = "1 unit held by workers whose sessions are gone, who may live: watching for 200ms";
+    assert!(gone.code == 0 && gone.err.contains(told), "{gone:?}");
     assert_eq!(keys(&bench), Vec::<String>::new());
+}
+
+#[test]
+fn who_can_not_be_asked_is_told_so_before_anything_is_watched() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["fleet", "add", "f", "u"]).code, 0);
+    // It would be watched for ten minutes.
+    hold_by(&bench, "fleet/f/unit/u", "fleet/f/worker/w", 600_000);
+    let asked = forget(&bench, &[]);
+    let told = "Remove fleet f with 1 unit, 1 of them not done? ";
+    assert!(asked.code == 64 && asked.err.contains(told) && !asked.err.contains("watching"), "{asked:?}");
 }
 
 #[test]
@@ -178,8 +201,13 @@ fn with_its_fleet_a_unit_of_an_unknown_status_goes_and_whoever_is_asked_knows() 
     assert_eq!(bench.run(&["fleet", "add", "f", "u"]).code, 0);
     bench.plant("fleet/f/unit/u", None, asleep());
     let asked = forget(&bench, &[]);
-    assert!(asked.err.contains("with 1 unit, 1 that this version can't read? "), "{asked:?}");
-    assert_eq!(forget(&bench, &["--yes"]).code, 0);
+    assert!(asked.err.contains("with 1 unit, 1 of a status that this version does not know? "), "{asked:?}");
+    let told = "1 unit of a status that this version does not know, which a newer tenure may have written";
+    let shown = forget(&bench, &["--dry-run"]);
+    assert!(shown.out.contains("fleet/f/unit/u\n") && shown.err.contains(told), "{shown:?}");
+    assert_eq!(forget(&bench, &["--dry-run", "--json"]).json()["unknown"], 1);
+    let gone = forget(&bench, &["--yes"]);
+    assert!(gone.code == 0 && gone.err.contains(told), "{gone:?}");
     assert_eq!(keys(&bench), Vec::<String>::new());
 }
 

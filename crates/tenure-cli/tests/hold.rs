@@ -92,11 +92,13 @@ fn a_loss_and_its_reason_are_told() {
     assert_eq!(bench.run(&["revoke", "k", "--yes"]).code, 0);
     assert_eq!(holder.event("asked")["ask"], "revoke");
     let lost = holder.event("lost");
-    assert!(lost["reason"].as_str().unwrap().contains("withdrawn"), "{lost}");
+    assert!(lost["reason"].as_str().unwrap().contains("withdrawn") && lost["loss"] == "revoked", "{lost}");
     assert_eq!(holder.end(), 76);
     let mut holder = Holder::start(&bench, &["long", "--json", "--max", "300ms", "--ttl", "1h"]);
     let deadline = holder.event("acquired")["deadline_boottime_ms"].as_u64().unwrap();
-    assert!(holder.event("lost")["reason"].as_str().unwrap().contains("as long as it may"));
+    let lost = holder.event("lost");
+    assert!(lost["reason"].as_str().unwrap().contains("as long as it may"), "{lost}");
+    assert_eq!(lost["loss"], "overran");
     assert!(boot_ms() >= deadline);
     assert_eq!(holder.end(), 76);
     // Nobody waits for the end of its ttl.
@@ -108,6 +110,7 @@ fn a_loss_and_its_reason_are_told() {
     let lost = holder.event("lost");
     // What a renewal says depends on whether it was under way: the store is gone, has not answered, or has not been asked.
     assert!(lost["reason"].as_str().unwrap().contains(" in time"), "{lost}");
+    assert!(["unreachable", "expired"].contains(&lost["loss"].as_str().unwrap()), "{lost}");
     assert!(boot_ms() >= deadline, "{lost}");
     assert_eq!(holder.end(), 76);
 }
@@ -371,6 +374,8 @@ fn a_loss_that_only_the_release_finds_is_told() {
     holder.event("acquired");
     assert_eq!(bench.run(&["release", "k", "--now", "--yes"]).code, 0);
     drop(holder.process.stdin.take());
-    assert!(holder.event("lost")["reason"].as_str().unwrap().contains("was found"));
+    let lost = holder.event("lost");
+    assert!(lost["reason"].as_str().unwrap().contains("was found"), "{lost}");
+    assert!(lost.get("loss").is_none(), "nothing more is known: {lost}");
     assert_eq!(holder.end(), 76);
 }

@@ -2,14 +2,14 @@
 //!
 //! Plan: what is told of a job while it runs, after units have failed, and of one that isn't there; failed units tried again, all
 //! of them and some; a job that is removed is run again, and not while somebody works on it, nor if somebody has come since it was asked;
-//! records that vanish under a worker, or are damaged, or held and damaged, or a newer version's; a unit that is called as a verb; a job of more units than a page.
+//! the dead are ended before; records that vanish under a worker, or are damaged, or held and damaged, or a newer version's; a unit that is called as a verb; a job of more units than a page.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::{Bench, Process, Ran, wait_until};
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
-use tenure::store::{Nonce, Tenure};
-use tenure::{Clock, HolderId, Metadata, Ttl, Value};
+use tenure::store::{Attachment, Nonce, Tenure};
+use tenure::{Clock, Fence, HolderId, Key, Metadata, Ttl, Value};
 
 /// A job of three units, of which those fail that are in the file `bad`.
 const NIGHT: [&str; 12] =
@@ -302,6 +302,22 @@ fn a_job_that_was_removed_is_run_again() {
     assert!(bench.run(&["work", "ls"]).err.contains("there are no jobs"));
     bench.write("log", "");
     assert_eq!((night(&bench, ""), bench.read("log").lines().count()), (0, 3));
+}
+
+#[test]
+fn the_dead_are_ended_before_the_units_of_their_job_go() {
+    let bench = Bench::new();
+    assert_eq!(bench.run(&["work", "--name", "j", "a", "--", "true"]).code, 0);
+    let whose = Tenure::new(Nonce(7), HolderId::new("w").unwrap(), Ttl::clamped(100), tenure::Wall(0));
+    let about = Metadata::from([("work".to_owned(), Value::from("j"))]);
+    bench.plant("session/w", Some(whose.clone()), about);
+    let fence = bench.show("session/w")["fence"].as_u64().unwrap();
+    let on = Attachment { session: Key::new("session/w").unwrap(), fence: Fence(fence) };
+    bench.plant("work/j/a", Some(Tenure { attachment: Some(on), ..whose }), Metadata::new());
+    wait_until("it to be dead", || bench.run(&["work", "rm", "j", "--yes"]).code == 0);
+    // A renewal of its that lands late is refused.
+    let ended = bench.show("session/w");
+    assert!(ended["state"] == "vacant" && ended["fence"] == fence + 1, "{ended}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //!
 //! Plan: units that a worker brings are run at once; units are created in the peers' layout and spread evenly; a command never runs twice at a time, while workers join, are
 //! killed and leave; who leaves gives everything back after its commands have ended, and others' attributes stay; what means
-//! nothing on such a table is refused, naming what works; shards are worked on between their parents' end and their own; `fleet adopt` moves all of it to a native fleet while it runs, also when
+//! nothing on such a table is refused, naming what works; shards are worked on between their parents' end and their own, and are adopted in that order, unless the URL says that they are none; `fleet adopt` moves all of it to a native fleet while it runs, also when
 //! it is killed half way.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that can't go on fails")]
 
@@ -99,6 +99,26 @@ fn a_damaged_row_that_a_worker_brings_is_named_and_the_others_are_worked_on() {
     wait_until("the sound one to run", || fleet.bench.ticks("a").len() > 1);
     let notes = fleet.bench.read("notes");
     assert!(notes.contains("odd"), "{notes}");
+    worker.signal(Signal::SIGTERM);
+    assert_eq!(worker.wait(), 128 + 15);
+}
+
+#[test]
+fn beside_the_shards_of_several_streams_a_new_row_says_which_stream_it_is_of() {
+    let fleet = fleet("streams", "kcl");
+    let text = |text: &str| AttributeValue::S(text.to_owned());
+    let theirs = [("streamName", "1:x:7"), ("shardId", "s1")];
+    let theirs = theirs.map(|(name, value)| (name.to_owned(), text(value))).into();
+    fleet.runtime.block_on(fleet.table.create("1:x:7:s1", theirs)).unwrap();
+    let forever = ["work", "--forever", "--name", "one", "--units", "1:x:7:s3", "plain", "--", "true"];
+    let refused = fleet.run(&forever);
+    assert!(refused.code == 64 && refused.err.contains("plain: the table has the shards"), "{refused:?}");
+    assert_eq!(fleet.rows().len(), 1, "none of them is made");
+    let mut worker = fleet.worker("one", &["--units", "1:x:7:s2"], OBEYS);
+    fleet.await_shares(&[("one", 2)]);
+    let made = fleet.rows().into_iter().find(|row| row.key() == "1:x:7:s2").unwrap();
+    let field = |name: &str| made.fields().get(name).cloned();
+    assert_eq!((field("streamName"), field("shardId")), (Some(text("1:x:7")), Some(text("s2"))));
     worker.signal(Signal::SIGTERM);
     assert_eq!(worker.wait(), 128 + 15);
 }
@@ -205,6 +225,13 @@ fn a_shard_that_was_read_to_its_end_is_given_back_and_its_children_come_after_it
     assert!(row("c").owner().is_none() && fleet.bench.ticks("c").is_empty(), "its parent is not at its end");
     worker.signal(Signal::SIGTERM);
     assert_eq!(worker.wait(), 128 + 15);
+    let moves = |more: &str| {
+        let from = format!("{}{more}", fleet.url);
+        let adopt = ["fleet", "adopt", "f", "--from", &from, "--store", "sqlite:none.db", "--dry-run"];
+        let ran = fleet.bench.run(&adopt);
+        (ran.code, ran.out.lines().count())
+    };
+    assert_eq!((moves(""), moves("&shards=no")), ((1, 0), (0, 3)), "all rows alike");
 }
 
 #[test]
@@ -266,7 +293,7 @@ fn a_running_fleet_is_adopted_though_the_adopter_is_killed() {
     let missing = with(&["--yes", "--only", "a", "zz"]);
     assert!(missing.code == 66 && missing.err.contains("zz"), "{missing:?}");
     let wrong = ["fleet", "adopt", "f", "--store", "sqlite:leases.db", "--from", "sqlite:leases.db", "--yes"];
-    let wrong = fleet.bench.run(&wrong);
+    let wrong = fleet.bench.run(&[&wrong[..], &["--ttl", "6s"]].concat());
     assert!(wrong.code == 64 && wrong.err.contains("dialect=kcl"), "{wrong:?}");
     assert!(fleet.bench.units().is_empty() && fleet.shares() == [("theirs".to_owned(), 6)].into());
 
@@ -282,6 +309,9 @@ fn a_running_fleet_is_adopted_though_the_adopter_is_killed() {
     killed.signal(Signal::SIGKILL);
     let moved = with(&["--yes"]);
     assert!(moved.code == 0, "{moved:?}");
+    let said_at = |text: &str| moved.err.find(text);
+    let end = said_at("end the KCL's processes now, within that time");
+    assert!(end.is_some() && end < said_at("units moved"), "as the watch begins: {moved:?}");
     assert!(fleet.rows().is_empty(), "{moved:?}");
     fleet.bench.await_shares(&[(&ours, 6)]);
     let is_native = |unit: &str| fleet.bench.ticks(unit).last().is_some_and(|(fence, _)| *fence > 1 << 40);

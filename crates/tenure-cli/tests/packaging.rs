@@ -3,7 +3,7 @@
 //! Plan: every command line of a unit or a manifest is run as it stands there, but for the user's program. A nightly one that is run again when the first
 //! has done its work does nothing. Manifests are read as YAML, and what in them belongs together is alike: a program looks
 //! for the agent beside it where that listens. A namespace with restricted rights takes the manifests. A unit without a store of all hosts does not start.
-//! (systemd's own look at the units, and the package that they are in, is a step of `cargo xtask test`.)
+//! Packages of cargo take each other in one version, and their pages tell their features. (systemd's own look at the units, and the package that they are in, is a step of `cargo xtask test`.)
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::yaml::{containers, document, files, list, pod, root, text, words};
@@ -92,8 +92,9 @@ fn what_belongs_together_in_a_manifest_is_alike() {
         }
     }
     assert_eq!(secrets, BTreeSet::from(["tenure".to_owned()]));
-    // Ours has one name, in all that tells it, and this version.
-    let version = env!("CARGO_PKG_VERSION").rsplit_once('.').unwrap().0;
+    // Ours has one name, in all that tells it, and this version: before a release, that which it is to be.
+    let release = env!("CARGO_PKG_VERSION").split('-').next().unwrap();
+    let version = release.rsplit_once('.').unwrap().0;
     let ours = format!("ghcr.io/tenure-rs/tenure:{version}");
     assert!(images.contains(&ours), "{images:?}");
     assert!(images.iter().all(|image| *image == ours || image.starts_with("example.com/")), "{images:?}");
@@ -242,4 +243,51 @@ fn the_default_build_is_the_one_that_the_pages_tell_of() {
         servers.iter().all(|name| all.contains(&(*name).into())) && all.len() == servers.len(),
         "{all:?}"
     );
+}
+
+/// A manifest of the project, by its path from the root.
+fn manifest(path: &Path) -> toml::Table {
+    toml::from_str(&std::fs::read_to_string(root().join(path)).unwrap()).unwrap()
+}
+
+#[test]
+fn a_package_takes_the_others_in_its_own_version_alone() {
+    let mut tables = vec![manifest(Path::new("Cargo.toml"))["workspace"].clone()];
+    for folder in ["crates", "peers", "stores"].into_iter().flat_map(files).filter(|path| path.is_dir()) {
+        tables.push(manifest(&folder.join("Cargo.toml")).into());
+    }
+    let mut named = 0;
+    for dependencies in tables.iter().filter_map(|table| table.get("dependencies")?.as_table()) {
+        for (name, told) in dependencies.iter().filter(|(name, _)| name.starts_with("tenure")) {
+            if let Some(version) = told.get("version") {
+                assert_eq!(version.as_str(), Some(concat!("=", env!("CARGO_PKG_VERSION"))), "{name}");
+                named += 1;
+            }
+        }
+    }
+    assert!(named > 10, "all that are published name a version: {named}");
+}
+
+#[test]
+fn the_front_page_of_a_library_says_what_its_features_bring() {
+    for (folder, page) in [("crates/tenure", "src/lib.rs"), ("peers/less", "docs/less.md")] {
+        let folder = Path::new(folder);
+        let manifest = manifest(&folder.join("Cargo.toml"));
+        let features = manifest["features"].as_table().unwrap();
+        let on = features["default"].as_array().unwrap();
+        let told = std::fs::read_to_string(root().join(folder).join(page)).unwrap();
+        for name in features.keys().filter(|name| *name != "default") {
+            let by_default = if on.contains(&name.as_str().into()) { "yes" } else { "no" };
+            let row = format!("| `{name}` | {by_default} | ");
+            assert!(told.contains(&row), "{}: {row}", folder.display());
+        }
+    }
+}
+
+#[test]
+fn the_page_of_the_store_in_sqlite_says_which_version_of_rusqlite_it_takes() {
+    let manifest = manifest(Path::new("stores/sqlite/Cargo.toml"));
+    let version = manifest["dependencies"]["rusqlite"]["version"].as_str().unwrap();
+    let page = include_str!("../../../stores/sqlite/README.md");
+    assert!(page.contains(&format!("It takes `rusqlite` {version} ")), "{version}");
 }

@@ -94,6 +94,12 @@ fn who_waits_for_longer_than_a_moment_is_told_what_for_and_who_does_not_wait_is_
     assert_eq!((ran.code, ran.err.matches("waiting for ").count()), (75, 1), "{ran:?}");
     assert!(ran.err.contains(&told) && ran.err.contains("Z (10_20), for 1s at most\n"), "{ran:?}");
     assert!(bench.run(&["show", "section/s"]).out.contains("10_20"), "and it does");
+    assert!(ran.err.contains("and a longer --wait TIME waits for them"), "{ran:?}");
+    let told = bench.run(&["range", "s", "12..14", "--", "true"]).err;
+    assert!(
+        told.contains("`tenure show section/s` tells who they are, and --wait TIME waits for them"),
+        "{told}"
+    );
     for quick in
         [&["range", "s", "12..14", "--", "true"][..], &["range", "s", "20..30", "--wait", "1s", "--", "true"]]
     {

@@ -305,7 +305,7 @@ fn bad_news_comes_early_by_an_event_and_with_the_next_beat() {
     });
     assert!(boottime() < told.deadline() + Duration::from_secs(3), "it was prolonged");
     let lost = events.next("lost");
-    assert!(lost["reason"].as_str().unwrap().contains("withdrawn"), "{lost}");
+    assert!(lost["reason"].as_str().unwrap().contains("withdrawn") && lost["loss"] == "revoked", "{lost}");
     assert!(last.body["message"].as_str().unwrap().contains("withdrawn"), "{last:?}");
     // Held for as long as it may be, and told of no later deadline.
     let before = boottime();
@@ -316,6 +316,7 @@ fn bad_news_comes_early_by_an_event_and_with_the_next_beat() {
         over["key"] == "short" && over["reason"].as_str().unwrap().contains("for as long as it may"),
         "{over}"
     );
+    assert_eq!(over["loss"], "overran");
 }
 
 #[test]

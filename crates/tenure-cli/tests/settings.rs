@@ -228,3 +228,12 @@ fn who_has_a_login_s_variable_has_another_store_than_cron_has() {
     let own = format!("sqlite:{home}/.local/state/tenure/leases.db");
     assert_eq!(cron, if is_system_user { "sqlite:/var/lib/tenure/leases.db".to_owned() } else { own });
 }
+
+#[test]
+fn whoever_has_no_directory_for_a_home_has_no_file_of_its_own() {
+    let bench = Bench::new();
+    let mut command = bench.tenure(&["run", "k", "--", "true"]);
+    command.env_remove("TENURE_CONFIG").env_remove("XDG_CONFIG_HOME").env("HOME", "/dev/null");
+    let done = ran(&mut command);
+    assert!(done.code == 0 && bench.store().exists(), "{done:?}");
+}

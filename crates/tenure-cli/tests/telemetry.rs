@@ -393,6 +393,20 @@ fn events_that_the_table_of_alarms_names_are_those_that_are_logged() {
     }
 }
 
+/// Whoever is woken looks the reason up: the alarm and its row name each, also those for which it is not set off.
+#[test]
+fn the_alarm_of_lost_leases_and_its_row_name_each_reason() {
+    let (page, alarms) = (root("docs/operate.md"), root("ops/prometheus-alerts.yml"));
+    let row = page.lines().find(|line| line.starts_with("| TenureLeasesLost |")).unwrap();
+    let alarm = alarms.split("- alert: ").find(|rest| rest.starts_with("TenureLeasesLost\n")).unwrap();
+    for (place, text) in [("docs/operate.md", row), ("ops/prometheus-alerts.yml", alarm)] {
+        for name in tenure::Loss::COUNTED {
+            let is_named = text.split(|c: char| !c.is_ascii_alphabetic()).any(|word| word == name);
+            assert!(is_named, "{place} does not say what {name} is");
+        }
+    }
+}
+
 #[test]
 fn the_dashboard_and_the_alarms_name_what_is_exported() {
     let dashboard: Value = serde_json::from_str(&root("ops/grafana.json")).unwrap();

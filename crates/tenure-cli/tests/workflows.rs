@@ -111,6 +111,11 @@ fn each_change_and_each_release_is_tested_as_a_person_tests_it() {
     for (name, _) in jobs(&releases) {
         assert_eq!(needed(&releases, name).last(), Some(&"test"), "{name} comes after the tests");
     }
+    let audited = scripts(&releases["jobs"]["audit"]).contains(&"cargo xtask audit".to_owned());
+    assert!(
+        audited && needed(&releases, "packages").contains(&"audit"),
+        "nothing is packaged before the audit"
+    );
     let (_, advisories) = jobs(&changes).into_iter().find(|(name, _)| *name == "advisories").unwrap();
     assert!(scripts(advisories).contains(&"cargo deny check advisories".to_owned()), "{advisories:?}");
 }
@@ -184,18 +189,26 @@ fn the_image_that_manifests_name_is_one_that_a_release_pushes() {
     bench.write("docker", "#!/bin/sh\n[ \"$1\" != push ] || echo \"$2\" >> pushed\n");
     std::fs::set_permissions(bench.path("docker"), std::fs::Permissions::from_mode(0o755)).unwrap();
     let workflow = workflow("release.yml");
-    let steps = list(&workflow["jobs"]["image"]["steps"]).iter().filter_map(|step| step["run"].as_str());
-    for script in steps.filter(|script| script.contains("docker push")) {
-        let ran = Command::new("bash")
-            .args(["-ec", script])
-            .current_dir(bench.path(""))
-            .env("PATH", format!("{}:/usr/bin:/bin", bench.path("").display()))
-            .env("GITHUB_REPOSITORY", "tenure-rs/tenure")
-            .env("GITHUB_REF_NAME", concat!("v", env!("CARGO_PKG_VERSION")))
-            .status();
-        assert!(ran.unwrap().success(), "{script}");
-    }
-    let pushed = bench.read("pushed");
+    let pushed = |version: &str| {
+        bench.write("pushed", "");
+        let steps = list(&workflow["jobs"]["image"]["steps"]).iter().filter_map(|step| step["run"].as_str());
+        for script in steps.filter(|script| script.contains("docker push")) {
+            let ran = Command::new("bash")
+                .args(["-ec", script])
+                .current_dir(bench.path(""))
+                .env("PATH", format!("{}:/usr/bin:/bin", bench.path("").display()))
+                .env("GITHUB_REPOSITORY", "tenure-rs/tenure")
+                .env("GITHUB_REF_NAME", format!("v{version}"))
+                .status();
+            assert!(ran.unwrap().success(), "{script}");
+        }
+        bench.read("pushed")
+    };
+    // What comes before a release is pushed by its own name alone, and manifests name that release.
+    let version = env!("CARGO_PKG_VERSION").split('-').next().unwrap();
+    let before = format!("{version}-rc.1");
+    assert_eq!(pushed(&before), format!("ghcr.io/tenure-rs/tenure:{before}\n"));
+    let pushed = pushed(version);
     let images = files("packaging/kubernetes").into_iter().flat_map(|path| {
         let images: Vec<String> =
             containers(pod(&document(&path))).map(|it| text(&it["image"]).to_owned()).collect();
@@ -203,5 +216,5 @@ fn the_image_that_manifests_name_is_one_that_a_release_pushes() {
     });
     let ours: BTreeSet<String> = images.filter(|image| !image.starts_with("example.com/")).collect();
     assert!(!ours.is_empty() && ours.iter().all(|ours| pushed.lines().any(|it| it == ours)), "{pushed}");
-    assert!(pushed.lines().any(|image| image.ends_with(concat!(":", env!("CARGO_PKG_VERSION")))), "{pushed}");
+    assert!(pushed.lines().any(|image| image.ends_with(&format!(":{version}"))), "{pushed}");
 }

@@ -207,7 +207,7 @@ impl Guard {
         }
         let renewed = if self.is_attached { &inner.session_key } else { &self.key };
         let trouble = inner.troubles.worst(Some([renewed.as_str(); 2]));
-        trouble.map_or(Loss::Expired, |trouble| Loss::Unreachable(trouble.error))
+        trouble.map_or(Loss::Expired, |trouble| trouble.error.into())
     }
 
     /// Told when the lease is lost, or its holder is told to stop; and when it is given up, by whatever of this guard's methods, or its drop.

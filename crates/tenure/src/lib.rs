@@ -27,6 +27,23 @@
 //! semaphores, readers and writers, and fair locks. [`range::Section`] leases ranges of keys, and a [`Candidate`] leads a key whenever it
 //! can ([`election`]). Who writes a store, or a tool that reads records, has the rest in [`store`].
 //!
+//! # Features
+//!
+//! | feature | by default | what it brings |
+//! |---|---|---|
+//! | `sqlite` | yes | the store in a SQLite file, as `tenure::sqlite`; it links SQLite, of which a program has one version (`libsqlite3-sys`) |
+//! | `postgres` | no | the store in a PostgreSQL schema, as `tenure::postgres` |
+//! | `etcd` | no | the store in an etcd cluster, as `tenure::etcd` |
+//! | `redis` | no | the store in Redis or Valkey, as `tenure::redis` |
+//! | `dynamodb` | no | the store in a DynamoDB table, as `tenure::dynamodb`; the AWS SDK takes a while to build |
+//! | `all-stores` | no | all of these |
+//! | `metrics` | yes | counters and histograms: [what is measured](#what-is-measured) |
+//! | `serde` | yes | `Serialize` and `Deserialize` for [`LeaseToken`], ids, ranges, and what is seen and listed |
+//! | `test-util` | no | the module `testing`, for [tests](#testing) |
+//!
+//! [`open`] knows the stores whose features are on; [`memory`] is always there. Without SQLite, say
+//! `default-features = false, features = ["postgres", "metrics", "serde"]`.
+//!
 //! # What is logged
 //! Events of `tracing`. Each has one message, and a name for whoever takes events apart. Words are the same everywhere: `key`, `fence`, `holder` (this process's
 //! name) and `reason` are written as people read them. With the target `tenure::lease`:

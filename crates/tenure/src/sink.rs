@@ -251,6 +251,6 @@ impl SharedLeases {
     fn why_kept(&self, cell: &LeaseCell) -> Loss {
         let key = cell.name().map_or("", |name| name.key.as_str());
         let trouble = self.troubles.worst(Some([key, self.session_key.as_str()]));
-        trouble.map_or(Loss::Taken(None), |trouble| Loss::Unreachable(trouble.error))
+        trouble.map_or(Loss::Taken(None), |trouble| trouble.error.into())
     }
 }

@@ -1,9 +1,11 @@
 //! Plan: sweeps whose leases end before their batches, in simulated time: nothing is handled after a lease's end; what its end cut off is handled
-//! again, and what was written down before is counted; a sweep is complete once its last batch is written down, and ends where no batch can be.
+//! again, and what was written down before is counted; a sweep is complete once its last batch is written down, and ends where no batch of
+//! a piece can be, but not for what happens once to each of many pieces.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that can't go on fails")]
 
 use crate::common::World;
 use crate::sweep::{Items, Scans, run, sweep};
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -106,6 +108,36 @@ async fn a_batch_that_takes_longer_than_any_lease_is_told_of() {
     one.run(Items::new((0..3000).map(|n| n * 1_000_000)), handle).await.unwrap();
     let handled = *handled.lock().unwrap();
     assert!(handled > 300, "{handled} batches, with those that were begun anew");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_happens_once_to_each_of_many_pieces_ends_no_sweep() {
+    // Each piece has an item, whose handler is too slow at first.
+    let world = World::new();
+    let one = sweep(AnyStore::new(world.memory.clone()), &world).shards(16);
+    let seen = Arc::new(Mutex::new(BTreeSet::new()));
+    let noted = Arc::clone(&seen);
+    let handle = move |batch: Vec<u64>, _| {
+        let is_first = noted.lock().unwrap().insert(batch);
+        async move {
+            tokio::time::sleep(Duration::from_secs(if is_first { 60 } else { 0 })).await;
+            Ok(())
+        }
+    };
+    let swept = one.run(Items::new((0..16u64).map(|n| n << 28)), handle).await.unwrap();
+    assert_eq!((swept.items, seen.lock().unwrap().len()), (16, 16));
+
+    // The source finds nothing in each at first, and says that there is more.
+    let world = World::new();
+    let one = sweep(AnyStore::new(world.memory.clone()), &world).shards(16);
+    let seen = Arc::new(Mutex::new(BTreeSet::new()));
+    let noted = Arc::clone(&seen);
+    let source = Scans(move |range: KeyRange| {
+        let is_first = noted.lock().unwrap().insert(range.low().clone());
+        async move { Ok(Page::new(vec![], !is_first)) }
+    });
+    one.run(Arc::new(source), |_, _| async { Ok(()) }).await.unwrap();
+    assert_eq!(seen.lock().unwrap().len(), 16);
 }
 
 #[tokio::test(start_paused = true)]

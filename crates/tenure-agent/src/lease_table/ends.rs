@@ -55,7 +55,7 @@ impl LeaseTable {
     pub(super) fn lost(&self, id: Uuid, holding: &Holding, loss: &Loss) {
         let entry = self.state().take(id, &loss.to_string());
         if entry.is_some() {
-            self.left("lost", id, holding, Some(loss.to_string()));
+            self.left("lost", id, holding, Some(loss.into()));
         }
     }
 
@@ -75,7 +75,7 @@ impl LeaseTable {
     /// The answer that tells of it can't be written, so that its client has never had it.
     pub(super) fn undelivered(&self, id: Uuid) {
         let Some(entry) = self.state().take(id, UNDELIVERED) else { return };
-        self.left("released", id, &entry.holding, Some(UNDELIVERED.to_owned()));
+        self.left("released", id, &entry.holding, Some(UNDELIVERED.to_owned().into()));
         // A runtime that ends drops it, and so gives it back, too.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             // A tick that may have run is told to be over: it is not run again, and would seem to be running for ever.

@@ -136,7 +136,7 @@ impl TableState {
                     self.due.insert((entry.due, id));
                 }
                 Some(entry) => {
-                    let loss = entry.loss();
+                    let loss = entry.loss().map(|loss| loss.to_string());
                     let entry = self.take(id, loss.as_deref().unwrap_or(self.silence()));
                     lapsed.extend(entry.map(|entry| (id, entry)));
                 }
@@ -162,17 +162,16 @@ impl LeaseTableEntry {
     }
 
     /// Why no beat could prolong it, if none could.
-    pub(super) fn loss(&self) -> Option<String> {
-        let loss = if self.holding.is_revoked() {
-            Loss::Revoked
+    pub(super) fn loss(&self) -> Option<Loss> {
+        if self.holding.is_revoked() {
+            Some(Loss::Revoked)
         } else if self.over_at.is_some_and(|at| at <= boottime()) {
-            Loss::Overran
+            Some(Loss::Overran)
         } else if self.holding.is_held() {
-            return None;
+            None
         } else {
-            Loss::Expired
-        };
-        Some(loss.to_string())
+            Some(Loss::Expired)
+        }
     }
 
     pub(super) async fn leave(self) {

@@ -1,6 +1,6 @@
 //! Plan: of a lease that has left the table, however it did, no note of its deadline stays, also of one whose deadline is a day ahead. Beats are so near that their connection
 //! stays, and no nearer where nothing can be put off. A tick that has begun is told though the agent stops. A leadership is given up by its own key. A stop waits for what
-//! is given back last until its client is answered, and not without end. A lease is told of once it is there, and whoever is told may ask.
+//! is given back last until its client is answered, and not without end. A loss is told by its name, too. A lease is told of once it is there, and whoever is told may ask.
 use super::*;
 use tenure::range::KeyRange;
 use tenure_store::{Fault, FaultyStore};
@@ -77,6 +77,26 @@ async fn what_is_over_while_its_agent_stops_is_not_told_as_a_client_that_was_sil
         let told = tokio::select! { () = table.sweep() => unreachable!(), told = over => told };
         assert_eq!(told, event);
     }
+}
+
+#[tokio::test]
+async fn a_loss_is_told_in_words_and_by_its_name() {
+    let leases = Leases::new(tenure::memory()).unwrap();
+    let table = table_of(&leases);
+    let mut heard = table.listen(1).unwrap();
+    let client = Arc::new(ClientIdentity::unknown());
+    let short = LeaseTerms { at_most: Some(Duration::from_millis(50)), ..terms() };
+    let guard = leases.acquire("k").await.unwrap();
+    let reply = table.enter(Holding::Lease(guard), short, &client).unwrap();
+    let over = async {
+        let acquired = heard.recv().await.unwrap();
+        assert_eq!((acquired.event, acquired.loss), ("acquired", None));
+        heard.recv().await.unwrap()
+    };
+    let lost = tokio::select! { () = table.sweep() => unreachable!(), lost = over => lost };
+    assert_eq!((lost.event, lost.id), ("lost", reply.id));
+    let loss = tenure::Loss::Overran;
+    assert_eq!((lost.loss.as_deref(), lost.reason), (Some(loss.name()), Some(loss.to_string())));
 }
 
 #[tokio::test]

@@ -103,6 +103,45 @@ fn with(command: Command, path: &[&str], text: &str) -> Command {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    /// The text of each source file.
+    fn sources(folder: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let texts = entries.map(|path| match path.extension() {
+            None => sources(&path),
+            Some(_) => vec![std::fs::read_to_string(&path).unwrap()],
+        });
+        texts.flatten().collect()
+    }
+
+    /// A remedy that names a verb is none once that verb has another name.
+    #[test]
+    fn messages_and_help_name_verbs_that_exist() {
+        let command = super::command();
+        // Of a store that is not in this build, a verb stands in the list alone.
+        let is_whole = cfg!(all(feature = "serve", feature = "dynamodb"));
+        let is_listed = |path: &[&str]| !is_whole && super::ALL.iter().any(|(listed, _)| *listed == path);
+        let is_word = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase());
+        let mut count = 0;
+        for text in sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")) {
+            let named = text.split("`tenure ").skip(1).filter_map(|rest| rest.split('`').next());
+            for named in named {
+                let mut words = named.split_whitespace();
+                let Some(verb) = words.next().filter(is_word) else { continue };
+                count += 1;
+                let known = command.find_subcommand(verb);
+                assert!(known.is_some() || is_listed(&[verb]), "there is no `tenure {named}`");
+                let below = words.next().filter(is_word);
+                if let (Some(known), Some(below)) = (known.filter(|known| known.has_subcommands()), below) {
+                    let is_known = known.find_subcommand(below).is_some() || is_listed(&[verb, below]);
+                    assert!(is_known, "there is no `tenure {named}`");
+                }
+            }
+        }
+        assert!(count > 50, "{count}");
+    }
+
     #[test]
     fn options_refer_to_options_and_groups_that_exist() {
         super::command().debug_assert();

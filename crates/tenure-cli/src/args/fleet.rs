@@ -89,9 +89,10 @@ pub(crate) struct FleetAddArgs {
 /// The records of UNITs stay, for their fences, until `gc` removes them. One whose status this version does not know is left as it is: a newer
 /// tenure may have written that.
 ///
-/// --all removes the records of all units, whatever their status, and what workers have left: sessions, parts of plans and the board. It is refused with
-/// status 75 while a worker lives. Who died counts as alive until its ttl is over. What somebody outside the fleet holds stays, and so does what this
-/// version can't read; the board and the sessions stay with such units.
+/// --all removes the records of all units, whatever their status, also one that this version does not know, and what workers have left: sessions, parts of
+/// plans and the board. It is refused with status 75 while a worker lives. Who died counts as alive until its ttl is over, and is watched for as long where
+/// only that tells, as is a unit whose worker has no session any more. What somebody outside the fleet holds stays, and so does a record that this
+/// version can't read at all; the board and the sessions stay with such units. A worker that comes meanwhile is named, with status 75: its units may be gone.
 ///
 /// A record that goes forgets its fence, and the next one begins at the wall clock of whoever owns the unit then: where hosts'
 /// clocks differ by more than the time since the unit last changed hands, a later fence could be lower than an earlier one. Records whose
@@ -185,8 +186,8 @@ pub(crate) struct FleetAdoptArgs {
     /// Only these units
     #[arg(long, value_name = "UNIT", num_args = 1..)]
     pub(crate) only: Vec<OsString>,
-    /// The failover time of the workers there
-    #[arg(long, value_name = "TIME", value_parser = span, default_value = "10s")]
+    /// The failover time of the workers there, which tenure's own have by --ttl
+    #[arg(long, alias = "ttl", value_name = "TIME", value_parser = span, default_value = "10s")]
     pub(crate) failover: Duration,
     /// How long to delete rows that are made again, by programs that write without a condition (a8m's ForceUpdate) or by the KCL's leader, each two
     /// minutes where it finds none: end the KCL's processes within that time; twice the failover time unless said otherwise, and on a table of

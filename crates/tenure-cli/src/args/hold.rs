@@ -12,7 +12,7 @@ use std::time::Duration;
 ///
 /// "acquired": it is held, with "key", "fence" (send it along with every effect), "holder", and the fields of a deadline. "extended":
 /// the deadline is a later one. "asked": somebody wants it, in "ask": "hand over", when it suits, or "revoke", after which it is not prolonged.
-/// "lost": it is not held any more, with "reason", and the status is 76, unless a signal had ended it. "released": it was given back.
+/// "lost": it is not held any more, with "reason" and, where it is known, "loss", a word for it; the status is 76, unless a signal had ended it. "released": it was given back.
 ///
 /// A deadline is told as "remaining_ms" from when the line was written; as "deadline", a date by this host's clock, for
 /// people; and as "deadline_boottime_ms", by CLOCK_BOOTTIME, which processes of this host compare with their own reading of it: that

@@ -54,10 +54,12 @@ impl args::serve::ServeArgs {
             ));
         }
         let places = addresses.into_iter().map(|address| {
-            let is_open = matches!(address, Address::Unix(_));
-            let hosts = hosts(&address);
-            let certificate = certificate.clone().filter(|_| matches!(address, Address::Tls(_)));
-            (address, Access { is_open, full: full.clone(), read: read.clone(), hosts, certificate })
+            let mut access = Access::default();
+            access.is_open = matches!(address, Address::Unix(_));
+            (access.full, access.read) = (full.clone(), read.clone());
+            access.hosts = hosts(&address);
+            access.certificate = certificate.clone().filter(|_| matches!(address, Address::Tls(_)));
+            (address, access)
         });
         let places = places.collect();
         let mut limits = Limits::default();

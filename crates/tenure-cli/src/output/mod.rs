@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tenure::clock::boottime;
-use tenure::{LeaseError, Loss};
+use tenure::{ErrorKind, LeaseError, Loss, StoreError};
 
 /// The bar that is drawn on the terminal, if one is. Held while something is drawn, or written beside it: for ever, where the terminal
 /// stands still.
@@ -304,6 +304,14 @@ pub(crate) fn check_asked(question: &str) -> Result<(), Failure> {
 /// What outlasts a loss that came of delays.
 pub(crate) const AGAINST_DELAYS: &str =
     "a longer --ttl outlasts longer delays, and `tenure doctor` looks for their cause";
+/// What mends a record that was damaged.
+const AGAINST_DAMAGE: &str = "`tenure show KEY` shows that record, and `tenure rm --damaged KEY` removes it";
+/// What reads a record that a newer version has written.
+const AGAINST_NEWER: &str = "a newer tenure has written that record: upgrade this one";
+/// What helps where the store refuses for good.
+const AGAINST_REFUSAL: &str = "check the rights of its login; `tenure doctor` tries them";
+/// What finds a cause that nothing more is known of.
+const AGAINST_OTHERS: &str = "`tenure doctor` looks for the cause";
 
 /// Why a lease was lost, and what can be done against it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -316,11 +324,30 @@ pub(crate) struct Lost {
 impl Lost {
     pub(crate) fn of(loss: &Loss) -> Lost {
         let remedy = match loss {
-            Loss::Expired | Loss::Unreachable(_) | Loss::Taken(_) => Some(AGAINST_DELAYS),
+            Loss::Expired | Loss::Taken(_) => Some(AGAINST_DELAYS),
+            Loss::Unreachable(error) => Some(Self::against(error)),
             Loss::Deleted => Some("`tenure release` and `tenure revoke` end leases, and leave their records"),
-            _ => None,
+            Loss::Revoked | Loss::Released | Loss::Overran | Loss::Stopped => None,
+            // One that is new: nobody is known to have wanted it.
+            _ => Some(AGAINST_OTHERS),
         };
         Lost { why: LeaseError::Lost(loss.clone()).to_string(), remedy }
+    }
+
+    /// What can be done against a store's trouble that has cost a lease.
+    fn against(error: &StoreError) -> &'static str {
+        match error.kind() {
+            ErrorKind::Unavailable | ErrorKind::Unknown => AGAINST_DELAYS,
+            ErrorKind::Foreign if error.is_newer() => AGAINST_NEWER,
+            ErrorKind::Foreign => AGAINST_DAMAGE,
+            ErrorKind::Unsupported | ErrorKind::Invalid => AGAINST_REFUSAL,
+            _ => AGAINST_OTHERS,
+        }
+    }
+
+    /// Whether it came of delays: then what the store's trouble was says more.
+    pub(crate) fn is_of_delays(&self) -> bool {
+        self.remedy == Some(AGAINST_DELAYS)
     }
 
     /// Whether somebody wanted it.
@@ -340,4 +367,34 @@ impl std::fmt::Display for Lost {
 pub(crate) fn coloured(text: &str, code: &str, stream: &impl IsTerminal) -> String {
     let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) || !stream.is_terminal();
     if plain { text.to_owned() } else { format!("\u{1b}[{code}m{text}\u{1b}[0m") }
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: what is said against a loss fits its cause, also where that is the store's trouble; whoever wanted it is told of no remedy.
+    use super::*;
+
+    #[test]
+    fn what_is_said_against_a_loss_fits_its_cause() {
+        for (loss, remedy) in [
+            (Loss::Expired, Some(AGAINST_DELAYS)),
+            (Loss::Taken(None), Some(AGAINST_DELAYS)),
+            (Loss::from(StoreError::unavailable("no answer")), Some(AGAINST_DELAYS)),
+            (Loss::from(StoreError::unknown("no answer")), Some(AGAINST_DELAYS)),
+            (Loss::from(StoreError::foreign("cut off")), Some(AGAINST_DAMAGE)),
+            (Loss::from(StoreError::newer("version 9")), Some(AGAINST_NEWER)),
+            (Loss::from(StoreError::invalid("access denied")), Some(AGAINST_REFUSAL)),
+            (Loss::from(StoreError::unsupported("read-only")), Some(AGAINST_REFUSAL)),
+            (Loss::Revoked, None),
+            (Loss::Released, None),
+            (Loss::Overran, None),
+            (Loss::Stopped, None),
+        ] {
+            let lost = Lost::of(&loss);
+            assert_eq!((lost.remedy, lost.is_wanted()), (remedy, remedy.is_none()), "{loss:?}");
+            assert_eq!(lost.is_of_delays(), remedy == Some(AGAINST_DELAYS), "{loss:?}");
+            let told = remedy.map_or_else(String::new, |remedy| format!(" ({remedy})"));
+            assert_eq!(lost.to_string(), format!("the lease is lost: {loss}{told}"));
+        }
+    }
 }

@@ -2,9 +2,9 @@
 
 use crate::output::about::{SessionAbouts, about};
 use crate::output::json::fields;
+use crate::output::view::holders_shown;
 use crate::text::date;
 use serde_json::json;
-use std::collections::BTreeSet;
 use tenure::permits::{Mode, SemaphoreLedger, Ticket};
 use tenure::store::{Attachment, Stored};
 use tenure::{StoreError, Wall};
@@ -39,14 +39,9 @@ impl PermitsView {
         if queue.is_empty() { out } else { format!("{out}; {} waiting", queue.len()) }
     }
 
-    /// The holder, or how many there are.
-    pub(crate) fn holders(&self) -> Option<String> {
-        let holders: BTreeSet<&str> =
-            self.0.holders.iter().map(|grant| grant.ticket.holder.as_str()).collect();
-        match holders.len() {
-            0 | 1 => holders.first().map(|holder| (*holder).to_owned()),
-            n => Some(format!("{n} holders")),
-        }
+    /// The holder, or how many there are: for people.
+    pub(crate) fn holders_shown(&self) -> Option<String> {
+        holders_shown(self.0.holders.iter().map(|grant| grant.ticket.holder.as_str()))
     }
 
     /// What the holders' claims, and then those of who waits, are attached to.

@@ -1,9 +1,9 @@
 //! What a section's record says, as people and programs are shown it.
 
 use crate::output::silence::TimeLeft;
+use crate::output::view::holders_shown;
 use crate::text::{brief, date};
 use serde_json::json;
-use std::collections::BTreeSet;
 use std::time::Duration;
 use tenure::range::{Entry, KeyRange, SectionLedger, is_section};
 use tenure::store::Stored;
@@ -75,13 +75,9 @@ impl SectionLeases {
         self.held().map(|(entry, _)| entry.stamp).min()
     }
 
-    /// The holder, or how many there are.
-    pub(crate) fn holders(&self) -> Option<String> {
-        let holders: BTreeSet<&str> = self.held().map(|(entry, _)| entry.holder.as_str()).collect();
-        match holders.len() {
-            0 | 1 => holders.first().map(|holder| (*holder).to_owned()),
-            n => Some(format!("{n} holders")),
-        }
+    /// The holder, or how many there are: for people.
+    pub(crate) fn holders_shown(&self) -> Option<String> {
+        holders_shown(self.held().map(|(entry, _)| entry.holder.as_str()))
     }
 
     /// Those that are not over, each with how much of its time is left.

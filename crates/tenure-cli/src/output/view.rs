@@ -10,6 +10,7 @@ use crate::output::section::SectionLeases;
 use crate::output::silence::{Silences, TimeLeft};
 use crate::text::{brief, count, date};
 use serde_json::{Map, json};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::fleet::FleetKey;
@@ -159,6 +160,8 @@ pub(crate) fn is_session(key: &Key) -> bool {
 }
 
 impl View {
+    /// Judges one record of a page that `sessions` have followed; what it is attached to is read here, one by one, where they have not. A session's own
+    /// record is judged like a lease's: [`is_session`] tells it apart.
     pub(crate) async fn of(store: &impl Store, sessions: &mut Sessions, listed: Listed, now: Wall) -> View {
         let Listed { key, stored } = listed;
         let unread = |key: Key, error: StoreError| {
@@ -268,8 +271,8 @@ impl View {
             self.status(),
             record.map_or_else(dash, |record| record.fence.to_string()),
             holder
-                .or_else(|| leased.and_then(SectionLeases::holders))
-                .or_else(|| self.shared.as_ref().and_then(PermitsView::holders))
+                .or_else(|| leased.and_then(SectionLeases::holders_shown))
+                .or_else(|| self.shared.as_ref().and_then(PermitsView::holders_shown))
                 .unwrap_or_else(dash),
             since
                 .or_else(|| leased.and_then(SectionLeases::since))
@@ -338,6 +341,15 @@ impl View {
             return;
         }
         view.insert("metadata".into(), told(&self.key, metadata));
+    }
+}
+
+/// Whose name one holder has, or how many there are of several.
+pub(super) fn holders_shown<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
+    let names: BTreeSet<&str> = names.collect();
+    match names.len() {
+        0 | 1 => names.first().map(|name| (*name).to_owned()),
+        n => Some(format!("{n} holders")),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::exit::Failure;
 use crate::text::escaped;
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::Path;
 
 #[derive(Debug, Deserialize)]
@@ -39,7 +40,8 @@ impl SettingsFile {
         }
         match std::fs::read_to_string(path) {
             Ok(text) => SettingsFile::parse(&text, path).map(Some),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            // HOME is `/dev/null` for some services.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
             // HOME may be another user's, as where a program has changed the user alone.
             Err(error) => Err(wrong(
                 path,

@@ -121,7 +121,7 @@ async fn held(
         ended => ended,
     };
     if let Ok(Some(loss)) = ended {
-        teller.lost(guard.key(), &loss.to_string());
+        teller.lost(guard.key(), &loss.to_string(), Some(&loss));
         let text = format!("{}: {}", plan.key, output::Lost::of(&loss));
         if loss == Loss::Overran {
             // Nobody goes by it any more: no later deadline was told.
@@ -153,7 +153,7 @@ async fn held(
     if is_given {
         teller.tell(json!({ "event": "released", "key": key.as_str() }), || format!("released {key}"));
     } else if is_lost {
-        teller.lost(&key, FOUND_LATE);
+        teller.lost(&key, FOUND_LATE, None);
     }
     let told = signals.unless(teller.lines.end(broken, LAST_WORDS)).await;
     if is_lost && ended.is_ok() {
@@ -268,9 +268,12 @@ impl HoldReporter {
         });
     }
 
-    fn lost(&self, key: &Key, reason: &str) {
-        self.tell(json!({ "event": "lost", "key": key.as_str(), "reason": reason }), || {
-            format!("lost {key}: {reason}")
-        });
+    /// `loss`: where it is known.
+    fn lost(&self, key: &Key, reason: &str, loss: Option<&Loss>) {
+        let mut object = json!({ "event": "lost", "key": key.as_str(), "reason": reason });
+        if let Some(loss) = loss {
+            object["loss"] = loss.name().into();
+        }
+        self.tell(object, || format!("lost {key}: {reason}"));
     }
 }

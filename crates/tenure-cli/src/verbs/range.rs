@@ -184,8 +184,12 @@ impl ExclusiveLease for RangeCommandLease<'_> {
 /// Why there is nothing to run the command under.
 fn not_had(section: &Section, error: AcquireError, plan: &config::RangeConfig) -> Failure {
     let AcquireError::Held(_) = error else { return error.into() };
-    let held = if plan.all { "some" } else { "all" };
-    Failure::new(exit::HELD, format!("{}: {held} of {} is held by others", section.key(), plan.range))
+    let (held, key, range) = (if plan.all { "some" } else { "all" }, section.key(), &plan.range);
+    let remedy = if plan.wait.is_zero() { "--wait TIME" } else { "a longer --wait TIME" };
+    let text = format!(
+        "{key}: {held} of {range} is held by others; `tenure show {key}` tells who they are, and {remedy} waits for them"
+    );
+    Failure::new(exit::HELD, text)
 }
 
 /// What was leased, and the command for it.

@@ -175,14 +175,15 @@ fn holding(view: &View, abouts: &SessionAbouts) -> Option<CurrentHolder> {
     let brackets = |about: Option<String>| about.map_or_else(String::new, |about| format!(" ({about})"));
     if let Some(shared) = &view.shared {
         let about = brackets(shared.about_holder(abouts));
-        let (holder, what) = (format!("{}{about}", shared.holders()?), format!(" ({})", shared.status()));
+        let (holder, what) =
+            (format!("{}{about}", shared.holders_shown()?), format!(" ({})", shared.status()));
         // Where others hold some of it, too, what they give back may be enough.
         let is_around_us = shared.0.holders.iter().all(|grant| held::is_ours(&view.key, grant.fence));
         return Some(CurrentHolder::since(holder, shared.since()?, &what, is_around_us));
     }
     if let Some(leased) = &view.leased {
         let what = format!(" ({})", view.status());
-        return Some(CurrentHolder::since(leased.holders()?, leased.since()?, &what, false));
+        return Some(CurrentHolder::since(leased.holders_shown()?, leased.since()?, &what, false));
     }
     let record = &view.stored.as_ref().ok()?.record;
     let what = match view.state {

@@ -2,7 +2,7 @@
 //!
 //! Plan: a lease and its fence; one that waits is woken, and takes over from the dead, also long before the ttl; an election; a job of two processes, and what is told of one; a lease for
 //! a program, and ticks; ranges, also
-//! of the dead; a fleet, with all that is said to it; what operators do; doctor and bench; the README of the store; that no verb is forgotten.
+//! of the dead; a fleet, with all that is said to it; what operators do; doctor and bench; the README of the store; that no verb is forgotten, here or on the pages that list them.
 
 use super::agent::Agent;
 pub use super::readme::the_commands_of_its_readme_work;
@@ -61,7 +61,7 @@ const VERBS: &[(&str, &str)] = &[
     ("bench", "bench_measures_the_store"),
 ];
 /// Those that need none.
-const STORELESS: [&str; 6] = ["config", "ready", "sim", "completions", "man", "help"];
+const STORELESS: [&str; 5] = ["config", "ready", "sim", "completions", "man"];
 /// The verbs of `fleet`; `adopt` is for other programs' tables, and has tests of its own.
 const FLEET_VERBS: [&str; 9] = ["ls", "units", "workers", "add", "rm", "move", "drain", "top", "adopt"];
 /// The verbs of `work`, which `a_job_is_looked_at` runs.
@@ -442,8 +442,12 @@ pub fn no_verb_is_forgotten() {
     let known: Vec<&str> = VERBS.iter().map(|(verb, _)| *verb).chain(STORELESS).collect();
     let there = verbs(&["--help"]);
     assert!(there.len() > 10, "{there:?}");
-    for verb in there {
+    let pages = [include_str!("../../../../docs/command-line.md"), include_str!("../../README.md")];
+    for verb in there.into_iter().filter(|verb| verb != "help") {
         assert!(known.contains(&verb.as_str()), "no check runs {verb} on every store");
+        let told = [format!("tenure {verb}"), format!("`{verb}")];
+        let tells = |page: &&str| told.iter().any(|text| page.contains(text));
+        assert!(pages.iter().all(tells), "{verb} is not in docs/command-line.md, or not in the README here");
     }
     for verb in verbs(&["fleet", "--help"]).into_iter().filter(|verb| verb != "help") {
         assert!(FLEET_VERBS.contains(&verb.as_str()), "no check runs fleet {verb} on every store");

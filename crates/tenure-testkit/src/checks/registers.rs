@@ -2,7 +2,6 @@
 
 use super::{lost, read, won, write};
 use crate::{AnySubject, RecordFactory};
-use tenure_core::op::Outcome;
 use tenure_core::{Fence, Record, Version};
 use tenure_store::Store;
 
@@ -117,7 +116,7 @@ pub async fn a_write_is_seen_at_once_by_other_handles(subject: &AnySubject) {
     }
 }
 
-/// `remove` takes away just the version that is named, and says whether it did.
+/// `remove` takes away just the version that is named, held or not, and says whether it did.
 pub async fn only_the_unchanged_is_removed(subject: &AnySubject) {
     let (store, factory) = (subject.store().await, RecordFactory::new());
     let (key, neighbour) = (factory.key("a"), factory.key("a\u{0}"));
@@ -132,7 +131,10 @@ pub async fn only_the_unchanged_is_removed(subject: &AnySubject) {
     assert!(!store.remove(&key, version).await.unwrap(), "it is gone");
     assert_eq!(read(&store, &key).await, None);
     assert!(read(&store, &neighbour).await.is_some(), "another key was removed");
-    assert!(matches!(write(&store, factory.absent(&key, factory.held(1))).await, Outcome::Won { .. }));
+    let (held, _) = won(write(&store, factory.absent(&key, factory.held(1))).await);
+    assert!(!store.remove(&key, version).await.unwrap(), "another record stands there");
+    assert!(store.remove(&key, held).await.unwrap(), "one that is held goes, too");
+    assert_eq!(read(&store, &key).await, None);
 }
 
 /// The id names the records, whichever handle is asked.

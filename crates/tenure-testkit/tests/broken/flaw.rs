@@ -45,6 +45,7 @@ pub(crate) enum Flaw {
     RefusesLargeBatches,
     RemovesUnconditionally,
     RemovesNothing,
+    RemovesOnlyTheVacant,
     TellsAgesTooHigh,
     TellsNoAges,
     TellsAgesOfKeys,

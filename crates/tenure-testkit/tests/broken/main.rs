@@ -110,6 +110,7 @@ flaws! {
     small_batches: RefusesLargeBatches => "a_batch_of_the_greatest_size_is_written",
     removed_unconditionally: RemovesUnconditionally => "only_the_unchanged_is_removed",
     removed_nothing: RemovesNothing => "only_the_unchanged_is_removed",
+    removed_if_vacant: RemovesOnlyTheVacant => "only_the_unchanged_is_removed",
     ages_too_high: TellsAgesTooHigh => "an_age_is_never_over_the_truth_and_grows",
     no_ages: TellsNoAges => "an_age_is_never_over_the_truth_and_grows",
     ages_of_keys: TellsAgesOfKeys => "a_write_makes_the_record_young_again",

@@ -349,6 +349,10 @@ impl Store for Broken {
             Flaw::RemovesNothing => {
                 Ok(self.store.read(&key).await?.is_some_and(|stored| stored.version == version))
             }
+            Flaw::RemovesOnlyTheVacant => match self.store.read(&key).await? {
+                Some(stored) if stored.record.tenure.is_some() => Ok(false),
+                _ => self.store.remove(&key, version).await,
+            },
             Flaw::RemovesUnconditionally | Flaw::RepeatsVersions => match self.store.read(&key).await? {
                 None => Ok(false),
                 Some(stored) => self.store.remove(&key, stored.version).await,

@@ -193,7 +193,7 @@ impl WorkerSink {
             if !ours && share.is_lost_if_kept() {
                 // What is done for a unit ends before it is lost, so that is let go of before, and then can't be.
                 let trouble = inner.trouble.borrow().clone();
-                let loss = trouble.map_or(Loss::Taken(None), Loss::Unreachable);
+                let loss = trouble.map_or(Loss::Taken(None), Loss::from);
                 self.tell_lost(&Unit { share, worker: Arc::clone(inner) }, &loss);
             }
         }

@@ -56,7 +56,8 @@ impl Section {
     /// When the future is dropped the body is told to stop, aborted after its grace period, and the lease then given up, in the
     /// background. A runtime that ends before that drops the body, and the ranges are given up then; but a body in the middle of
     /// something long keeps them until it comes to an end, or `duration` is over. So whoever has a deadline asks for no more than is left of
-    /// it (`duration.min(left)`), or calls [`Section::stop`] before the runtime ends.
+    /// it (`duration.min(left)`; what is below the store's least ttl is `Invalid`, and stands for time that is over), or calls [`Section::stop`] before
+    /// the runtime ends.
     pub async fn try_with_lease<T, F, Fut>(
         &self,
         desired: impl Into<RangeSet>,

@@ -28,7 +28,10 @@ pub(super) async fn adopt(url: &Url, typed: &args::FleetAdoptArgs) -> Result<u8,
     let place = Place::from_url(rest)?;
     let (host, pid) = (tenure::clock::host_name(), std::process::id());
     let worker = format!("{host}-{pid}-{}", tenure::clock::uuid());
-    let options = Options::new(worker).failover(typed.failover);
+    let mut options = Options::new(worker).failover(typed.failover);
+    if let Some(are_shards) = place.shards() {
+        options = options.shards(are_shards);
+    }
     options.check()?;
     let clock: Arc<dyn Clock> = tenure::clock::system();
     let of_kcl = place.format().peers() == Peers::Kcl;
@@ -74,24 +77,22 @@ pub(super) async fn adopt(url: &Url, typed: &args::FleetAdoptArgs) -> Result<u8,
     let opened = open_all(&adopter, &named).await;
     let known = found.remade.into_iter().chain(named).collect();
     let all = match opened {
-        Ok(()) => move_all(&adopter, chosen, known, watch).await,
+        Ok(()) => {
+            let leader = of_kcl.then_some(LeaderWarning { rows_stay });
+            move_all(&adopter, chosen, known, watch, leader).await
+        }
         Err(error) => Err(error),
     };
     turn.release().await;
     leases.stop().await;
     let all = all?;
     output::note(format!("{} moved", count(all.moved, "unit")));
-    if of_kcl {
-        output::note(
-            "end the KCL's processes now, if they still run: their leader makes missing leases again, at the initial position \
-             (leasesRecoveryAuditorExecutionFrequencyMillis, each 2 minutes), and the shards would be worked on twice",
-        );
-    }
     for unit in &all.doubtful {
         output::note(doubtful(unit, &name));
     }
     let is_done = is_whole
         && all.doubtful.is_empty()
+        && all.resharding.is_empty()
         && all.failed.is_empty()
         && !all.remade.is_doubtful()
         && damaged == 0;
@@ -231,22 +232,52 @@ async fn open_all(adopter: &Adopter, units: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What is to be said of the KCL's leader as the watch begins: it makes missing leases again.
+#[derive(Debug, Clone, Copy)]
+struct LeaderWarning {
+    /// Whether the table has leases still, which the KCL's processes work on.
+    rows_stay: bool,
+}
+
+impl LeaderWarning {
+    fn note_of(&mut self, adopted: &Result<Adopted, StoreError>) {
+        self.rows_stay |= matches!(adopted, Err(_) | Ok(Adopted::Resharding));
+    }
+
+    fn text(self) -> &'static str {
+        if self.rows_stay {
+            "leases stay in the table, for the KCL's processes: their leader makes those again that were moved, at the initial position, unless \
+             leasesRecoveryAuditorExecutionFrequencyMillis was raised in all of them before (it is 2 minutes); --dry-run names such leases later on"
+        } else {
+            "end the KCL's processes now, within that time: their leader makes missing leases again, at the initial position \
+             (leasesRecoveryAuditorExecutionFrequencyMillis, each 2 minutes), and the shards would be worked on twice"
+        }
+    }
+}
+
 /// Moves units, says what happens, and names what is doubtful in the end.
 async fn move_all(
     adopter: &Adopter,
     units: Vec<String>,
     known: BTreeSet<String>,
     watch: Duration,
+    mut leader: Option<LeaderWarning>,
 ) -> Result<AdoptedAll, Failure> {
-    let all = adopter.adopt_all(units, known, watch, |progress| match progress {
+    let all = adopter.adopt_all(units, known, watch, move |progress| match progress {
         AdoptionProgress::Step(unit, AdoptionStep::Taken) => {
             output::note(format!("{}: taken; its last owner is given time to notice", escaped(unit)));
         }
         AdoptionProgress::Done(unit, adopted) => {
-            output::note(format!("{}: {}", escaped(unit), outcome(adopted)))
+            output::note(format!("{}: {}", escaped(unit), outcome(adopted)));
+            if let Some(leader) = &mut leader {
+                leader.note_of(adopted);
+            }
         }
         AdoptionProgress::Watching(span) => {
-            output::note(format!("watching for {} whether other programs make rows again", brief(span)))
+            output::note(format!("watching for {} whether other programs make rows again", brief(span)));
+            if let Some(leader) = leader {
+                output::note(leader.text());
+            }
         }
         AdoptionProgress::Remade(remade) => {
             for unit in &remade.deleted {
@@ -295,6 +326,10 @@ fn outcome(adopted: &Result<Adopted, StoreError>) -> String {
         Ok(Adopted::Opened) => "opened; all else was done".to_owned(),
         Ok(Adopted::Gone) => "its row was deleted meanwhile".to_owned(),
         Ok(Adopted::Doubtful) => "its row is gone".to_owned(),
+        Ok(Adopted::Resharding) => {
+            "not moved: meanwhile its shard was read to its end, or got children; run this again later"
+                .to_owned()
+        }
         Ok(_) => "not moved".to_owned(),
         Err(error) => format!("{error}; not moved"),
     }
@@ -302,7 +337,8 @@ fn outcome(adopted: &Result<Adopted, StoreError>) -> String {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: the watch lasts for as long as the KCL's leader may take, by what stays in the table; elsewhere by the failover time.
+    //! Plan: the watch lasts for as long as the KCL's leader may take, by what stays in the table; elsewhere by the failover time. Who is to end the KCL's
+    //! processes is told so only where nothing is left for them.
     use super::*;
 
     #[test]
@@ -313,6 +349,18 @@ mod tests {
         assert_eq!((usual(true, false, 10), usual(true, true, 10)), (180, 420));
         assert_eq!((usual(true, false, 600), usual(true, true, 600)), (1200, 1200));
         assert_eq!((usual(false, false, 10), usual(false, true, 10)), (20, 20));
+    }
+
+    #[test]
+    fn the_kcl_s_processes_are_to_end_only_where_no_lease_is_left_for_them() {
+        let is_to_end = |rows_stay, adopted: Result<Adopted, StoreError>| {
+            let mut leader = LeaderWarning { rows_stay };
+            leader.note_of(&adopted);
+            leader.text().starts_with("end the KCL's processes now")
+        };
+        assert!(is_to_end(false, Ok(Adopted::Moved)) && !is_to_end(true, Ok(Adopted::Moved)));
+        assert!(!is_to_end(false, Ok(Adopted::Resharding)));
+        assert!(!is_to_end(false, Err(StoreError::unavailable("no answer"))));
     }
 
     #[test]

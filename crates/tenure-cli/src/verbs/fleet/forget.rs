@@ -1,8 +1,9 @@
 //! `fleet rm --all`: forgets a fleet that is over, with all that its workers have left.
 //!
 //! The sessions of the dead are ended before any unit goes, as by whoever takes over from them: a renewal of theirs that lands late has
-//! nobody believe in a unit that is gone. The board and the sessions go last, and stay where a unit stays.
+//! nobody believe in a unit that is gone. The board and the sessions go last, and stay where a unit stays, or a worker has come.
 
+mod records;
 #[cfg(test)]
 mod tests;
 
@@ -10,343 +11,266 @@ use crate::args::fleet as args;
 use crate::exit::{self, Failure};
 use crate::nonces::nonces;
 use crate::output;
-use crate::output::problem::RecordProblem;
 use crate::stores::pages::Pages;
 use crate::stores::side_by_side::count_side_by_side;
-use crate::stores::{Url, patiently, remove_patiently};
+use crate::stores::{RecordRemoval, Url, patiently, remove_patiently};
 use crate::text::{count, escaped};
 use crate::verbs::jobs::await_fences;
 use crate::verbs::{open, open_to_look};
-use crate::work::job::presence::living_below;
+use crate::work::job::presence::{ProcessWatch, end_session};
+use records::{FleetRecords, Stay, at_work, worker_of};
 use serde_json::json;
-use std::collections::BTreeMap;
-use tenure::fleet::{Fleet, FleetKey, FleetName, Status, UnitSpec};
-use tenure::store::{Attachment, Expect, Listed, Outcome, Record, Stored, Version, Write};
-use tenure::{Fence, Key, Leases, Store, StoreError};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tenure::fleet::{Fleet, FleetName};
+use tenure::store::Version;
+use tenure::{ErrorKind, Key, Leases, StoreError};
 
 pub(super) async fn rm_all(url: &Url, name: &FleetName, typed: &args::FleetRmArgs) -> Result<u8, Failure> {
     let leases = if typed.dry_run { open_to_look(url).await? } else { open(url).await? };
     // Not every store can have fleets.
     Fleet::new(leases.store().clone(), name.as_str())?;
-    let mut found = FleetRecords::of(&leases, name).await?;
-    found.check_over(&leases, name).await?;
+    let is_asked_later = !typed.yes && !typed.dry_run;
+    let mut watch = FleetWatch { is_asked_later, ..FleetWatch::default() };
     if typed.dry_run {
-        found.show(name, typed)?;
+        show(&FleetRecords::of_the_dead(&leases, name, &mut watch).await?, name, typed)?;
         return Ok(exit::OK);
     }
-    output::confirm(typed.yes, &found.question(name))?;
+    if is_asked_later {
+        let found = FleetRecords::of_the_dead(&leases, name, &mut watch).await?;
+        output::confirm(false, &found.question(name))?;
+    }
     // All that may have taken long. Whoever has come meanwhile is found, or has changed what was seen by now.
-    found = FleetRecords::of(&leases, name).await?;
+    let found = FleetRecords::of_the_dead(&leases, name, &mut watch).await?;
     await_fences(&leases, found.highest()).await?;
-    found.check_over(&leases, name).await?;
+    found.check_over(&leases, name, &mut watch).await?;
     let removable = if typed.json { found.names() } else { Vec::new() };
-    let (all, damaged, newer) = (found.all, found.damaged, found.newer);
-    let Removed { removed, stay } = found.remove(&leases, name).await?;
+    let (all, unknown, damaged, newer) = (found.all, found.unknown, found.damaged, found.newer);
+    if !typed.json {
+        tell_unknown(name, unknown);
+    }
+    let done = found.remove(&leases, name).await?;
     if typed.json {
         output::json(&json!({
             "fleet": name.as_str(),
             "dry_run": false,
             "removable": removable,
-            "removed": removed,
-            "left": all - removed,
+            "removed": done.removed,
+            "left": all - done.removed - done.gone,
+            "unknown": unknown,
             "damaged": damaged,
             "newer": newer,
         }))?;
     } else {
-        output::note(format!("fleet {name}: {} removed", count(removed, "record")));
+        output::note(format!("fleet {name}: {} removed", count(done.removed, "record")));
     }
-    match left_behind(&stay, damaged, newer) {
-        None => Ok(exit::OK),
-        Some(text) => {
-            let code = if stay.is_any_taken() { exit::HELD } else { exit::DAMAGED };
-            Err(Failure::new(code, format!("not removed: {text}")))
-        }
-    }
+    outcome(name, &done, damaged, newer).map_or(Ok(exit::OK), Err)
 }
 
-/// What has to be known of a record to remove it as it was seen. No more is kept of each, as there may be a million.
-#[derive(Debug)]
-struct FleetRecordVersion {
-    key: Key,
-    version: Version,
-    fence: Fence,
-}
-
-/// The records of a fleet, by what becomes of them.
+/// What was seen of a fleet's workers, so that none is watched twice.
 #[derive(Debug, Default)]
-struct FleetRecords {
-    /// How many there are.
-    all: usize,
-    /// Units that nobody has who lives, as none of the fleet's workers does.
-    units: Vec<FleetRecordVersion>,
-    /// Units that somebody has, and by which session.
-    held: Vec<(FleetRecordVersion, Option<Attachment>)>,
-    /// How many units there are, without those that were removed.
-    told: usize,
-    /// How many of them are not done.
-    open: usize,
-    /// How many of them have a status that is not known here, or say nothing that makes sense of a unit.
-    unknown: usize,
-    /// The board, and parts of plans.
-    rest: Vec<FleetRecordVersion>,
-    sessions: Vec<(Key, Stored)>,
-    /// Sessions that can't be read: their workers may live.
-    unread: Vec<(Key, RecordProblem)>,
-    /// Units that can't be read, and what only a newer version knows.
-    kept: usize,
-    /// Of all that can't be read: what is damaged, or a newer version's.
-    damaged: usize,
-    newer: usize,
-}
-
-/// What stays for another reason than that it can't be read.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Stay {
-    /// Units that somebody holds from outside.
-    outside: usize,
-    /// Records that somebody has changed meanwhile.
-    changed: usize,
-    /// The board, and what workers have left.
-    rest: usize,
-}
-
-impl Stay {
-    fn is_any_taken(&self) -> bool {
-        self.outside + self.changed > 0
-    }
+struct FleetWatch {
+    workers: ProcessWatch,
+    /// Units that were held by a worker without a session for as long as it could believe in them.
+    lost: BTreeSet<(Key, Version)>,
+    /// Somebody is asked after that.
+    is_asked_later: bool,
 }
 
 /// What was done.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
 struct Removed {
     removed: usize,
+    /// Records that somebody else has removed.
+    gone: usize,
     stay: Stay,
+    /// The session of a worker that has come meanwhile.
+    newcomer: Option<Key>,
+}
+
+impl Removed {
+    fn add(&mut self, became: RecordRemoval) {
+        *match became {
+            RecordRemoval::Removed => &mut self.removed,
+            RecordRemoval::Gone => &mut self.gone,
+            RecordRemoval::Changed => &mut self.stay.changed,
+        } += 1;
+    }
+
+    fn add_refused(&mut self, error: &StoreError) {
+        self.stay.refused += 1;
+        self.stay.refusal = error.text().to_owned();
+    }
+}
+
+fn locked(done: &Mutex<Removed>) -> MutexGuard<'_, Removed> {
+    done.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl FleetRecords {
-    async fn of(leases: &Leases, name: &FleetName) -> Result<FleetRecords, Failure> {
-        let (store, prefix) = (leases.store(), name.prefix());
-        let (mut pages, mut found) = (Pages::default(), FleetRecords::default());
-        while let Some(page) = patiently(async || pages.next(store, &prefix).await).await? {
-            for Listed { key, stored } in page {
-                found.all += 1;
-                match stored {
-                    Ok(stored) => found.add(key, stored),
-                    Err(error) => found.add_unread(key, &error),
-                }
-            }
-        }
-        found.judge_held();
-        Ok(found)
-    }
-
-    fn add(&mut self, key: Key, stored: Stored) {
-        let seen = |key| FleetRecordVersion { key, version: stored.version, fence: stored.record.fence };
-        match FleetKey::of(&key).map(|(_, part)| part) {
-            Some(FleetKey::Worker(_)) => self.sessions.push((key, stored)),
-            Some(FleetKey::Board | FleetKey::Plan(_)) => self.rest.push(seen(key)),
-            Some(FleetKey::Unit(_)) => {
-                let seen = seen(key);
-                let Record { tenure, metadata, .. } = stored.record;
-                let status = UnitSpec::parse(metadata).map(|(spec, _)| spec.status);
-                self.told += usize::from(!matches!(status, Ok(Status::Deleted)));
-                self.open += usize::from(matches!(status, Ok(Status::Open)));
-                self.unknown += usize::from(status.is_err());
-                match tenure {
-                    None => self.units.push(seen),
-                    Some(tenure) => self.held.push((seen, tenure.attachment)),
-                }
-            }
-            _ => {
-                self.kept += 1;
-                self.newer += 1;
-            }
-        }
-    }
-
-    fn add_unread(&mut self, key: Key, error: &StoreError) {
-        let count = if error.is_newer() { &mut self.newer } else { &mut self.damaged };
-        *count += 1;
-        match FleetKey::of(&key).map(|(_, part)| part) {
-            Some(FleetKey::Worker(_)) => {
-                let problem = RecordProblem::of(&key, error);
-                self.unread.push((key, problem));
-            }
-            Some(FleetKey::Board | FleetKey::Plan(_)) => {}
-            _ => self.kept += 1,
-        }
-    }
-
-    /// What a worker of the fleet has goes with its session, as none of them lives. Of all others it is not known here.
-    fn judge_held(&mut self) {
-        let sessions: BTreeMap<&Key, Fence> =
-            self.sessions.iter().map(|(key, stored)| (key, stored.record.fence)).collect();
-        let is_dead = |on: &Attachment| sessions.get(&on.session).is_some_and(|fence| *fence >= on.fence);
-        let (dead, held): (Vec<_>, Vec<_>) = std::mem::take(&mut self.held)
-            .into_iter()
-            .partition(|(_, attachment)| attachment.as_ref().is_some_and(is_dead));
-        self.units.extend(dead.into_iter().map(|(seen, _)| seen));
-        self.held = held;
-    }
-
-    /// Fails if there is no such fleet, or a worker of it lives, or may live.
-    async fn check_over(&self, leases: &Leases, name: &FleetName) -> Result<(), Failure> {
-        if self.all == 0 {
-            return Err(Failure::new(exit::ABSENT, format!("there is no fleet {name}")));
-        }
-        if let Some((key, problem)) = self.unread.first() {
-            let told = escaped(&problem.to_string());
-            let remedy = match problem.is_newer() {
-                true => "use the newer tenure that has written it".to_owned(),
-                false => format!("once its worker has ended: `tenure rm --damaged {key}`"),
-            };
-            let text = format!(
-                "whether a worker of fleet {name} lives is not known, since {key} can't be read: {told}; {remedy}"
-            );
-            return Err(Failure::new(exit::DAMAGED, text));
-        }
-        match living_below(leases, &name.worker_prefix(), |_| true).await? {
-            Some(process) => Err(at_work(name, &process.session.key)),
-            None => Ok(()),
-        }
-    }
-
-    /// Whether no unit stays, so that nothing else is needed any more.
-    fn is_whole(&self) -> bool {
-        self.held.is_empty() && self.kept == 0
-    }
-
-    /// The highest fence of what goes.
-    fn highest(&self) -> Option<Fence> {
-        self.units.iter().chain(&self.rest).map(|seen| seen.fence).max()
-    }
-
-    /// The keys of what goes, or would.
-    fn names(&self) -> Vec<String> {
-        let rest = self.rest.iter().map(|seen| &seen.key).chain(self.sessions.iter().map(|(key, _)| key));
-        let rest = rest.filter(|_| self.is_whole());
-        self.units.iter().map(|seen| &seen.key).chain(rest).map(|key| key.as_str().to_owned()).collect()
-    }
-
-    /// What stays, if nobody changes anything.
-    fn stay(&self) -> Stay {
-        let rest = if self.is_whole() { 0 } else { self.rest.len() + self.sessions.len() };
-        Stay { outside: self.held.len(), changed: 0, rest }
-    }
-
-    /// Tells what would be removed.
-    fn show(&self, name: &FleetName, typed: &args::FleetRmArgs) -> Result<(), Failure> {
-        let names = self.names();
-        if typed.json {
-            return output::json(&json!({
-                "fleet": name.as_str(),
-                "dry_run": true,
-                "removable": names,
-                "removed": 0,
-                "left": self.all - names.len(),
-                "damaged": self.damaged,
-                "newer": self.newer,
-            }));
-        }
-        for key in &names {
-            output::print(&format!("{}\n", escaped(key)))?;
-        }
-        output::note(format!("fleet {name}: {} would be removed", count(names.len(), "record")));
-        if let Some(text) = left_behind(&self.stay(), self.damaged, self.newer) {
-            output::note(format!("would stay: {text}"));
-        }
-        Ok(())
-    }
-
-    /// What is asked before the fleet goes.
-    fn question(&self, name: &FleetName) -> String {
-        let parts: Vec<String> =
-            [(self.open, "of them not done"), (self.unknown, "that this version can't read")]
-                .into_iter()
-                .filter(|(n, _)| *n > 0)
-                .map(|(n, what)| format!("{n} {what}"))
-                .collect();
-        let parts = if parts.is_empty() { String::new() } else { format!(", {}", parts.join(" and ")) };
-        let units = count(self.told, "unit");
-        format!(
-            "Remove fleet {name} with {units}{parts}? Given again, all are new, and what they carry is gone."
-        )
-    }
-
-    /// Ends the sessions of the dead with a higher fence, as a contender does it: none of them can renew after that.
+    /// Ends the sessions of the dead: none of them can renew after that.
     async fn end_sessions(&mut self, leases: &Leases, name: &FleetName) -> Result<(), Failure> {
-        let (store, mut nonces) = (leases.store(), nonces(leases));
+        let mut nonces = nonces(leases);
         for (key, seen) in self.sessions.iter_mut().filter(|(_, seen)| seen.record.tenure.is_some()) {
-            let (stamp, nonce) = (leases.clock().now().wall, nonces.draw());
-            let fence = seen.record.fence.next(Fence::floor(stamp))?;
-            let record = Record { fence, nonce, stamp, tenure: None, metadata: seen.record.metadata.clone() };
-            let write = Write { key: key.clone(), expect: Expect::Unchanged(seen.version), record };
-            match patiently(async || store.write(write.clone()).await).await? {
-                Outcome::Won { version, .. } => seen.version = version,
-                Outcome::Lost(Some(standing)) if standing.record.tenure.is_some() => {
-                    return Err(at_work(name, key));
-                }
-                // By somebody else, or by an earlier try whose answer was lost.
-                Outcome::Lost(Some(standing)) => seen.version = standing.version,
-                Outcome::Lost(None) => {}
+            if !end_session(leases, &mut nonces, key, seen).await? {
+                return Err(at_work(name, key));
             }
         }
         Ok(())
     }
 
-    /// Removes what goes, each as it was seen.
-    async fn remove(mut self, leases: &Leases, name: &FleetName) -> Result<Removed, Failure> {
+    /// Removes what goes, each as it was seen. What is gone before something fails is told with that.
+    async fn remove(self, leases: &Leases, name: &FleetName) -> Result<Removed, Failure> {
+        let done = Arc::new(Mutex::new(Removed { stay: self.stay(), ..Removed::default() }));
+        let ended = self.remove_counted(leases, name, &done).await;
+        let done = locked(&done).clone();
+        match ended {
+            Ok(()) => Ok(done),
+            Err(failure) if done.removed == 0 => Err(failure),
+            Err(failure) => {
+                let removed = count(done.removed, "record");
+                let text = format!("{}; before that: {removed} removed", failure.text);
+                Err(Failure { text, ..failure })
+            }
+        }
+    }
+
+    async fn remove_counted(
+        mut self,
+        leases: &Leases,
+        name: &FleetName,
+        done: &Arc<Mutex<Removed>>,
+    ) -> Result<(), Failure> {
         self.end_sessions(leases, name).await?;
-        let (mut stay, is_whole) = (self.stay(), self.is_whole());
+        let is_whole = self.is_whole();
         let sessions = self.sessions.into_iter().map(|(key, stored)| (key, stored.version));
         let rest: Vec<(Key, Version)> =
             self.rest.into_iter().map(|seen| (seen.key, seen.version)).chain(sessions).collect();
         let units = self.units.into_iter().map(|seen| (seen.key, seen.version));
-        let wanted = units.len();
-        let mut removed = remove_each(leases, units).await?;
-        stay.changed = wanted - removed;
-        // A unit that stays needs them.
-        if is_whole && stay.changed == 0 {
-            let wanted = rest.len();
-            let gone = remove_each(leases, rest).await?;
-            stay.changed = wanted - gone;
-            removed += gone;
-        } else {
-            stay.rest = rest.len();
+        remove_each(leases, units, done, false).await?;
+        let newcomer = newcomer_of(leases, name).await?;
+        let (removed, changed) = {
+            let done = locked(done);
+            (done.removed, done.stay.changed)
+        };
+        // A unit that stays needs them, and so does a worker that has come.
+        if !is_whole || changed > 0 || newcomer.is_some() {
+            let mut done = locked(done);
+            done.stay.rest = rest.len();
+            done.newcomer = newcomer;
+            return Ok(());
         }
-        Ok(Removed { removed, stay })
+        // Whoever has no right to remove anything has failed at a unit by now.
+        remove_each(leases, rest, done, removed > 0).await?;
+        // Some tell of their units before their sessions are there.
+        let newcomer = newcomer_of(leases, name).await?;
+        locked(done).newcomer = newcomer;
+        Ok(())
     }
 }
 
-/// How many of them were removed: not those that somebody has changed meanwhile.
+/// Removes them, but for those that somebody has changed meanwhile, and counts what becomes of them. What the store refuses stays, too, if that
+/// `is_spared`.
 async fn remove_each(
     leases: &Leases,
     all: impl IntoIterator<Item = (Key, Version)>,
-) -> Result<usize, StoreError> {
-    count_side_by_side(all, |(key, version)| {
-        let leases = leases.clone();
-        async move { remove_patiently(leases.store(), &key, version).await }
-    })
-    .await
+    done: &Arc<Mutex<Removed>>,
+    is_spared: bool,
+) -> Result<(), StoreError> {
+    let each = |(key, version): (Key, Version)| {
+        let (store, done) = (leases.store().clone(), Arc::clone(done));
+        async move {
+            match remove_patiently(&store, &key, version).await {
+                Ok(became) => locked(&done).add(became),
+                Err(error) if is_spared && error.kind() == ErrorKind::Invalid => {
+                    locked(&done).add_refused(&error);
+                }
+                Err(error) => return Err(error),
+            }
+            Ok(true)
+        }
+    };
+    count_side_by_side(all, each).await.map(|_| ())
 }
 
-fn at_work(name: &FleetName, session: &Key) -> Failure {
-    let worker = session.as_str().strip_prefix(&name.worker_prefix()).unwrap_or(session.as_str());
-    let worker = escaped(worker);
-    let text = format!(
-        "fleet {name} has a worker that lives, {worker}: stop it (`tenure fleet drain`); if it has died, wait for its ttl"
-    );
-    Failure::new(exit::HELD, text)
+/// A worker that has come since all were known to be dead, if there is one: the sessions that were there then are ended.
+async fn newcomer_of(leases: &Leases, name: &FleetName) -> Result<Option<Key>, Failure> {
+    let (store, prefix, mut pages) = (leases.store(), name.worker_prefix(), Pages::default());
+    while let Some(page) = patiently(async || pages.next(store, &prefix).await).await? {
+        // One that can't be read is a newer version's, perhaps.
+        let may_live = page.into_iter().find(|listed| match &listed.stored {
+            Ok(stored) => stored.record.tenure.is_some(),
+            Err(_) => true,
+        });
+        if let Some(session) = may_live {
+            return Ok(Some(session.key));
+        }
+    }
+    Ok(None)
+}
+
+/// Tells what would be removed.
+fn show(found: &FleetRecords, name: &FleetName, typed: &args::FleetRmArgs) -> Result<(), Failure> {
+    let names = found.names();
+    if typed.json {
+        return output::json(&json!({
+            "fleet": name.as_str(),
+            "dry_run": true,
+            "removable": names,
+            "removed": 0,
+            "left": found.all - names.len(),
+            "unknown": found.unknown,
+            "damaged": found.damaged,
+            "newer": found.newer,
+        }));
+    }
+    for key in &names {
+        output::print(&format!("{}\n", escaped(key)))?;
+    }
+    output::note(format!("fleet {name}: {} would be removed", count(names.len(), "record")));
+    tell_unknown(name, found.unknown);
+    if let Some(text) = left_behind(&found.stay(), found.damaged, found.newer) {
+        output::note(format!("would stay: {text}"));
+    }
+    Ok(())
+}
+
+/// Units of a status that is not known here go, too: whoever has said nothing of that is to know.
+fn tell_unknown(name: &FleetName, unknown: usize) {
+    if unknown > 0 {
+        let units = count(unknown, "unit");
+        output::note(format!(
+            "fleet {name}: {units} of a status that this version does not know, which a newer tenure may have written"
+        ));
+    }
+}
+
+/// Why it is not done, if something stays or somebody has come.
+fn outcome(name: &FleetName, done: &Removed, damaged: usize, newer: usize) -> Option<Failure> {
+    let newcomer = done.newcomer.as_ref().map(|session| {
+        format!(
+            "fleet {name} has a worker that has come meanwhile, {}: units that it has named may be gone; start it again",
+            worker_of(name, session)
+        )
+    });
+    let is_taken = newcomer.is_some() || done.stay.is_any_taken();
+    let stays = left_behind(&done.stay, damaged, newer).map(|text| format!("not removed: {text}"));
+    let parts: Vec<String> = newcomer.into_iter().chain(stays).collect();
+    let code = if is_taken { exit::HELD } else { exit::DAMAGED };
+    (!parts.is_empty()).then(|| Failure::new(code, parts.join("; ")))
 }
 
 /// Which records stay, if any do, and what helps.
 fn left_behind(stay: &Stay, damaged: usize, newer: usize) -> Option<String> {
+    let refused = format!("that the store does not remove yet ({})", stay.refusal);
     let parts = [
         (stay.outside, "unit", "held from outside the fleet (`tenure fleet units`, `tenure release KEY`)"),
+        (stay.lost, "unit", "held by a worker whose session is gone"),
         (stay.changed, "record", "changed by somebody meanwhile"),
+        (stay.refused, "record", refused.as_str()),
         (damaged, "damaged record", "(see `tenure fleet units`, `tenure rm --damaged KEY`)"),
         (newer, "record", "that this version can't read (use the newer tenure that has written it)"),
-        (stay.rest, "record", "of the board and of workers, which stay with units"),
+        (stay.rest, "record", "of the board and of workers, which stay with units and workers"),
     ];
     let parts: Vec<String> = parts
         .into_iter()

@@ -40,10 +40,10 @@ pub(super) async fn rm(url: &Url, typed: &args::FleetRmArgs) -> Result<u8, Failu
     // Also of those that were gone: whoever removed them may not have been able to tell.
     let told = patiently(async || fleet.tell().await).await;
     output::note(format!("{} removed from fleet {name}", count(removal.removed, "unit")));
-    let Removal { removed, missing, damaged, taken, failed } = removal;
-    for (unit, error) in &damaged {
-        output::note(format!("{}: {}", escaped(unit), escaped(&error.to_string())));
+    for note in removal.notes() {
+        output::note(note);
     }
+    let Removal { removed, missing, damaged, taken, failed } = removal;
     if let Some((error, may_be_done)) = failed {
         let left = units.len() - removed - missing.len() - damaged.len();
         output::note(match may_be_done {
@@ -137,8 +137,8 @@ impl<'u> Removal<'u> {
                 self.damaged.push((unit, error));
                 continue;
             }
-            let key = fleet.key(unit)?;
-            match unknown::remove(leases, &mut nonces, &key).await {
+            let (key, mut may_be_done) = (fleet.key(unit)?, false);
+            match unknown::remove(leases, &mut nonces, &key, &mut may_be_done).await {
                 Ok(UnknownRemoval::Removed) => self.removed += 1,
                 Ok(UnknownRemoval::Held(holder)) => self.taken.push(format!(
                     "{key} is held by {holder}, which may know its status: `tenure release {key}` takes it"
@@ -148,7 +148,6 @@ impl<'u> Removal<'u> {
                 }
                 Ok(UnknownRemoval::Unread) => self.damaged.push((unit, error)),
                 Err(error) => {
-                    let may_be_done = error.kind() == ErrorKind::Unknown;
                     self.failed = Some((error, may_be_done));
                     break;
                 }
@@ -156,14 +155,25 @@ impl<'u> Removal<'u> {
         }
         Ok(())
     }
+
+    /// What is told of single units in any case. What somebody has is told in the end, if it ends well.
+    fn notes(&self) -> Vec<String> {
+        let damaged = self.damaged.iter();
+        let damaged =
+            damaged.map(|(unit, error)| format!("{}: {}", escaped(unit), escaped(&error.to_string())));
+        let taken = self.taken.iter().filter(|_| self.failed.is_some()).cloned();
+        damaged.chain(taken).collect()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     //! Plan: a unit whose removal was not answered counts as removed once it is gone, and may be removed where nothing more is heard; one that was
-    //! never there does not, whatever failed before.
+    //! never there does not, whatever failed before. So it is with one of an unknown status, and what somebody has is told then, too.
     use super::*;
     use tenure::fleet::NewUnit;
+    use tenure::store::{Expect, Nonce, Outcome, Record, Tenure, Write};
+    use tenure::{Fence, HolderId, Metadata, Store, Ttl, Value, Wall};
     use tenure_store::{Fault, FaultyStore};
 
     #[tokio::test]
@@ -202,6 +212,35 @@ mod tests {
             let (error, may_be_done) = removal.failed.unwrap();
             assert_eq!((removal.removed, error.kind()), (0, ErrorKind::Unavailable));
             assert_eq!(may_be_done, may_be, "{fault:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_an_unknown_status_one_of_which_nothing_more_is_heard_may_be_removed_too() {
+        let own = Metadata::from([("status".to_owned(), Value::from("asleep"))]);
+        let asleep = Metadata::from([("tenure".to_owned(), Value::Map(own))]);
+        let who = Tenure::new(Nonce(7), HolderId::new("who").unwrap(), Ttl::clamped(1000), Wall(0));
+        for (fault, may_be) in [(Fault::LoseAnswer, true), (Fault::LoseRequest, true), (Fault::Refuse, false)]
+        {
+            let store = FaultyStore::new(tenure::memory());
+            let leases = Leases::new(store.clone()).unwrap();
+            let fleet = Fleet::new(store.clone(), "f").unwrap();
+            for (unit, tenure) in [("held", Some(who.clone())), ("free", None)] {
+                let (nonce, metadata) = (Nonce(7), asleep.clone());
+                let record = Record { fence: Fence(5), nonce, stamp: Wall(0), tenure, metadata };
+                let write = Write { key: fleet.key(unit).unwrap(), expect: Expect::Absent, record };
+                assert!(matches!(store.write(write).await.unwrap(), Outcome::Won { .. }));
+            }
+            let units = ["held", "free"].map(str::to_owned);
+            let mut removal = Removal::of(&fleet, &units).await;
+            assert_eq!(removal.damaged.len(), 2, "{removal:?}");
+            // Each is read, and one of them is written.
+            store.inject([vec![Fault::None, Fault::None, fault], vec![Fault::Refuse; 20]].concat());
+            removal.remove_unknown(&leases, &fleet).await.unwrap();
+            let (error, may_be_done) = removal.failed.as_ref().unwrap();
+            assert_eq!((error.kind(), *may_be_done), (ErrorKind::Unavailable, may_be), "{fault:?}");
+            let notes = removal.notes();
+            assert!(notes.len() == 1 && notes[0].contains("is held by who"), "{notes:?}");
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::stores::patiently;
 use crate::text::escaped;
 use tenure::fleet::{Fleet, Status, UnitSpec};
 use tenure::store::{Expect, Outcome, Record, Stored, Write};
-use tenure::{HolderId, Key, Leases, Metadata, Store, StoreError};
+use tenure::{ErrorKind, HolderId, Key, Leases, Metadata, Store, StoreError};
 use tenure_core::Nonces;
 
 /// What came of the removal of such a unit.
@@ -42,11 +42,12 @@ fn unknown(stored: &Stored) -> Option<StoreError> {
     UnitSpec::parse(stored.record.metadata.clone()).err().filter(StoreError::is_newer)
 }
 
-/// Removes a unit that has such a status, as it was seen, if nobody has it.
+/// Removes a unit that has such a status, as it was seen, if nobody has it. Where that fails, `may_be_done` tells whether it may be removed all the same.
 pub(super) async fn remove(
     leases: &Leases,
     nonces: &mut Nonces,
     key: &Key,
+    may_be_done: &mut bool,
 ) -> Result<UnknownRemoval, StoreError> {
     let seen = match patiently(async || leases.store().read(key).await).await {
         Ok(Some(seen)) => seen,
@@ -64,7 +65,12 @@ pub(super) async fn remove(
     let (stamp, nonce) = (leases.clock().now().wall, nonces.draw());
     let record = Record { fence: seen.record.fence, nonce, stamp, tenure: None, metadata };
     let write = Write { key: key.clone(), expect: Expect::Unchanged(seen.version), record };
-    Ok(match patiently(async || leases.store().write(write.clone()).await).await? {
+    let written = patiently(async || {
+        let written = leases.store().write(write.clone()).await;
+        *may_be_done |= written.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unknown);
+        written
+    });
+    Ok(match written.await? {
         Outcome::Won { .. } => UnknownRemoval::Removed,
         // By an earlier try, whose answer was lost.
         Outcome::Lost(Some(standing)) if standing.record.nonce == nonce => UnknownRemoval::Removed,

@@ -7,10 +7,10 @@ use crate::keys::JobName;
 use crate::output;
 use crate::stores::pages::Pages;
 use crate::stores::side_by_side::count_side_by_side;
-use crate::stores::{Url, patiently, remove_patiently};
+use crate::stores::{RecordRemoval, Url, patiently, remove_patiently};
 use crate::text::{count, escaped};
 use crate::verbs::open;
-use crate::work::job::presence::{LivingProcess, job_of, living};
+use crate::work::job::presence::{LivingProcess, ProcessWatch, job_of};
 use crate::work::job::unit::Unit;
 use crate::work::job::writes::{instance, reset};
 use crate::work::units::{named, text_of};
@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::time::Duration;
+use tenure::store::reserved::SESSION;
 use tenure::store::{Listed, Outcome, StoreExt, Version, Write};
 use tenure::{AnyStore, Fence, Key, Leases, StoreError};
 use tenure_core::Nonces;
@@ -124,19 +125,30 @@ pub(super) async fn rm(url: &Url, typed: &WorkRmArgs) -> Result<u8, Failure> {
     let name = JobName::new(&typed.job)?;
     let leases = open(url).await?;
     let job = of_job(&leases, &name).await?.ok_or_else(|| super::absent(&name))?;
-    let shown = name.shown();
-    let holder = || job.running.first().map(|running| escaped(&running.holder));
-    if let Some(who) = job.workers.first().map(named_worker).or_else(holder) {
-        return Err(worked_on(&name, &who));
+    let (shown, question) = (name.shown(), question(&name, &job));
+    let is_at_it = |session: &Listed| job_of(session) == Some(name.as_str());
+    let mut watch = ProcessWatch::default();
+    if !typed.yes {
+        watch.ask_later(question.clone());
     }
-    output::confirm(typed.yes, &question(&name, &job))?;
+    if let Some(process) = watch.living(&leases, SESSION, is_at_it).await? {
+        return Err(worked_on(&name, &named_process(&process)));
+    }
+    if let Some(running) = job.running.iter().find(|running| !watch.is_dead(&running.holder)) {
+        return Err(worked_on(&name, &escaped(&running.holder)));
+    }
+    output::confirm(typed.yes, &question)?;
     let JobRecords { units: all, damaged, newer } = versions(&leases, &name).await?;
     let highest = all.iter().map(|unit| unit.fence).max();
     await_fences(&leases, highest).await?;
     // All that may have taken long. Whoever has come meanwhile was given units of which none may vanish; what a later one makes is not
     // among these.
-    if let Some(process) = living(&leases, |session| job_of(session) == Some(name.as_str())).await? {
+    if let Some(process) = watch.living(&leases, SESSION, is_at_it).await? {
         return Err(worked_on(&name, &named_process(&process)));
+    }
+    // A renewal of theirs that lands late has nobody believe in a unit that is gone.
+    if let Some(session) = watch.end_dead(&leases).await? {
+        return Err(worked_on(&name, session.as_str()));
     }
     let there = all.len();
     let removed = count_side_by_side(all, |unit| remove(leases.clone(), unit)).await?;
@@ -226,7 +238,8 @@ async fn remove(leases: Leases, unit: UnitVersion) -> Result<bool, Failure> {
     if unit.is_held && !is_dead(&leases, &unit.key).await? {
         return Ok(false);
     }
-    Ok(remove_patiently(leases.store(), &unit.key, unit.version).await?)
+    // Whoever else has removed it: it is gone.
+    Ok(remove_patiently(leases.store(), &unit.key, unit.version).await? != RecordRemoval::Changed)
 }
 
 fn worked_on(name: &JobName, who: &str) -> Failure {
@@ -262,7 +275,7 @@ pub(crate) async fn await_fences(leases: &Leases, highest: Option<Fence>) -> Res
     if ahead() > LONGEST {
         return Err(Failure::new(
             exit::HELD,
-            "a unit's fence is ahead of this host's clock, so its record can't go yet: check the hosts' clocks, or try again later",
+            "a record's fence is ahead of this host's clock, so it can't go yet: check the hosts' clocks, or try again later",
         ));
     }
     tokio::time::sleep(ahead()).await;

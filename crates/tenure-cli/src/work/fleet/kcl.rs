@@ -14,11 +14,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tenure::dynamodb::aws_sdk_dynamodb::types::AttributeValue;
 use tenure::fleet::Balance;
 use tenure::{Clock, ErrorKind, Fence};
-use tenure_kcl::{self as kcl, Coordinator, Events, Fields, Held, LeaseError, Options, Place, Table};
+use tenure_kcl::{self as kcl, Coordinator, Events, Fields, Held, LeaseError, Options, Peers, Place, Table};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
+
+/// What the rows have of a table that has the shards of several streams, beside their names: `ACCOUNT:STREAM:EPOCH:SHARD`. Which stream it is ...
+const STREAM: &str = "streamName";
+/// ... and which of its shards.
+const SHARD_ID: &str = "shardId";
 
 pub(super) struct Kcl {
     worker: String,
@@ -34,6 +40,7 @@ pub(super) struct Kcl {
     stopping: Option<JoinHandle<()>>,
     grace: Duration,
     said: BTreeSet<String>,
+    of_kcl: bool,
 }
 
 /// A lease and the counter at which it was taken: the same lease may be had again.
@@ -74,7 +81,7 @@ pub(super) async fn enlist(rest: &str, plan: &Forever, clock: Arc<dyn Clock>) ->
         options = options.max_leases(usize::try_from(most).unwrap_or(usize::MAX));
     }
     options.check()?;
-    let shown = place.table().to_owned();
+    let (shown, of_kcl) = (place.table().to_owned(), place.format().peers() == Peers::Kcl);
     let table = opened(plan.await_store, async || Ok(Table::at(place.clone(), clock.clone()).await?)).await?;
     let (coordinator, events) = Coordinator::start(&table, options)?;
     let (told, let_go) = mpsc::unbounded_channel();
@@ -91,6 +98,7 @@ pub(super) async fn enlist(rest: &str, plan: &Forever, clock: Arc<dyn Clock>) ->
         stopping: None,
         grace: plan.grace,
         said: BTreeSet::new(),
+        of_kcl,
     })
 }
 
@@ -170,9 +178,18 @@ impl Member for Kcl {
 
     fn register<'c>(&'c self, units: &'c [&'c str]) -> Underway<'c, Result<usize, Failure>> {
         Box::pin(async move {
+            let is_of_streams = self.of_kcl && !units.is_empty() && {
+                let listing = patiently(async || self.coordinator.list().await).await?;
+                listing.rows.iter().any(|row| row.fields().contains_key(STREAM))
+            };
+            // All are looked at before the first is made.
+            let fields = units
+                .iter()
+                .map(|unit| if is_of_streams { fields_of_shard(unit) } else { Ok(Fields::new()) });
+            let fields: Vec<Fields> = fields.collect::<Result<_, _>>()?;
             let mut created = 0;
-            for unit in units {
-                let made = patiently(async || match self.coordinator.create(unit, Fields::new()).await {
+            for (unit, fields) in units.iter().zip(&fields) {
+                let made = patiently(async || match self.coordinator.create(unit, fields.clone()).await {
                     Ok(_) => Ok(true),
                     // As one that a look finds: it is named, and the others are worked on.
                     Err(LeaseError::Store(error)) if error.kind() == ErrorKind::Foreign => {
@@ -315,6 +332,22 @@ impl Drop for Obligation {
 
 fn tenure_of(held: &Held) -> Tenure {
     (held.key().to_owned(), held.counter_at_take())
+}
+
+/// What a new row of a shard has beside others that have it: without these, each of the KCL's workers fails as it lists the table.
+fn fields_of_shard(unit: &str) -> Result<Fields, Failure> {
+    let parts: Vec<&str> = unit.split(':').collect();
+    match (parts.as_slice(), unit.rsplit_once(':')) {
+        ([_, _, _, _], Some((stream, shard))) if parts.iter().all(|part| !part.is_empty()) => {
+            let fields = [(STREAM, stream), (SHARD_ID, shard)];
+            Ok(fields.map(|(name, value)| (name.to_owned(), AttributeValue::S(value.to_owned()))).into())
+        }
+        _ => Err(Failure::usage(format!(
+            "{}: the table has the shards of several streams, as its rows have {STREAM}; a row without it fails every worker of \
+             the KCL; name the unit ACCOUNT:STREAM:EPOCH:SHARD",
+            escaped(unit)
+        ))),
+    }
 }
 
 /// What to say of rows that were passed over.

@@ -191,6 +191,8 @@ pub struct FleetForgotten {
     pub removed: u64,
     /// How many stayed, or would: held from outside the fleet, changed by somebody meanwhile, not to be read here, or needed by such units.
     pub left: u64,
+    /// Units whose status this version does not know. They go, unless somebody holds them from outside the fleet.
+    pub unknown: u64,
     /// Records of the fleet that are damaged.
     pub damaged: u64,
     /// Records of the fleet that a newer version has written: they are not damaged.

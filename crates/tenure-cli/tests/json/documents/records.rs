@@ -193,6 +193,8 @@ pub struct Event {
     pub ask: Option<String>,
     /// Of lost.
     pub reason: Option<String>,
+    /// Of lost, where it is known: expired, unreachable, taken, deleted, revoked, released, overran or stopped. Later versions may have others.
+    pub loss: Option<String>,
 }
 
 /// `release`.

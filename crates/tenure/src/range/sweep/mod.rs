@@ -21,6 +21,7 @@
 //! | `sweep.batch_aborted` | warn | a lease was over before one batch was handled and written down | `key`, `sweep`, `range`, `in_a_row` |
 
 mod covered;
+mod futility;
 mod run;
 mod source;
 

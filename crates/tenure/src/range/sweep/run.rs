@@ -2,6 +2,7 @@
 
 use super::SweepError;
 use super::covered::Covered;
+use super::futility::Futility;
 use super::source::{Page, Source};
 use crate::error::{AcquireError, BodyError};
 use crate::range::{RangeLease, Section};
@@ -40,9 +41,9 @@ pub struct Swept {
 const PIECES: usize = 1024;
 /// More shards than this can't be handed out at a time anyway.
 const MOST_SHARDS: u64 = 1 << 16;
-/// A source that says so many times in a row that there is more, but not what, will not say so the next time either.
+/// A source that says so many times in a row of one piece that there is more, but not what, will not say so the next time either.
 const FRUITLESS: u32 = 10;
-/// So many leases in a row within which no batch was handled are no accident.
+/// So many leases of one piece in a row within which no batch was handled are no accident.
 const SLOW: u32 = 10;
 /// A process that finds all pieces with others looks again after no more than this.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -130,8 +131,8 @@ impl Sweep {
     }
 
     /// How long leases last: what a dead process had is taken up after that. 30 s by default; must be ample for a batch. A batch that takes longer than
-    /// two thirds of it is aborted and handled anew under the next lease, with [a warning](super#what-is-logged); after ten leases in a row without one
-    /// that was handled, the sweep ends with [`SweepError::Slow`].
+    /// two thirds of it is aborted and handled anew under the next lease, with [a warning](super#what-is-logged); after ten leases of one piece in a
+    /// row without one that was handled, the sweep ends with [`SweepError::Slow`].
     #[must_use]
     pub fn duration(mut self, duration: Duration) -> Self {
         self.duration = duration;
@@ -163,7 +164,8 @@ impl Sweep {
         let covered =
             Covered::new(&self.section, &self.name).map_err(|error| SweepError::Acquire(error.into()))?;
         let (covered, handle) = (Arc::new(Mutex::new(covered)), Arc::new(handle));
-        let (mut swept, mut idle, mut fruitless, mut slow) = (Swept::default(), 0u32, 0u32, 0u32);
+        let (mut swept, mut idle) = (Swept::default(), 0u32);
+        let (mut without_fruit, mut without_time) = (Futility::default(), Futility::default());
         let mut pieces: VecDeque<RangePiece> = VecDeque::new();
         loop {
             let (left, is_fragmented) = {
@@ -195,7 +197,7 @@ impl Sweep {
                 continue;
             };
             idle = 0;
-            fruitless = if worked.is_fruitless { fruitless + 1 } else { 0 };
+            let fruitless = without_fruit.count(&piece.range, worked.is_fruitless);
             if fruitless > 0 {
                 if fruitless == FRUITLESS {
                     return Err(SweepError::Fruitless(piece.range));
@@ -207,7 +209,7 @@ impl Sweep {
             if let Some(error) = worked.error {
                 return Err(error);
             }
-            slow = if worked.is_slow { slow + 1 } else { 0 };
+            let slow = without_time.count(&piece.range, worked.is_slow);
             if slow > 0 {
                 self.tell_slow(&piece.range, slow);
                 if slow == SLOW {
@@ -216,7 +218,10 @@ impl Sweep {
                     return Err(trouble.map_or(SweepError::Slow { range, duration, times }, SweepError::from));
                 }
             }
-            if piece.depth < DEPTH && pieces.len() < PIECES {
+            if fruitless > 0 || slow > 0 {
+                // At once, so that a piece which never comes to anything is told soon.
+                pieces.push_front(piece);
+            } else if piece.depth < DEPTH && pieces.len() < PIECES {
                 let depth = piece.depth + 1;
                 worked.cut.into_iter().rev().for_each(|range| pieces.push_front(RangePiece { range, depth }));
             }

@@ -34,7 +34,7 @@ pub trait Source: Send + Sync + 'static {
     /// a time, to show that no two have one key. A page that is otherwise ends the sweep in this process with
     /// [`SweepError::Misplaced`](super::SweepError::Misplaced). A scan that would take longer than
     /// `budget` ends early, with what it has; at least one item, if there is one: an empty page that is not all is asked for again
-    /// a few times only.
+    /// at once. After ten in a row of one piece, the sweep ends with [`SweepError::Fruitless`](super::SweepError::Fruitless).
     fn scan(
         &self,
         range: &KeyRange,

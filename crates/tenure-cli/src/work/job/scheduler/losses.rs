@@ -41,7 +41,7 @@ impl Scheduler {
         // What befell them all is said of them all. Of delays, what the store's trouble was says more.
         let is_of_all = units.iter().all(|(_, other)| other == loss);
         let lost = loss.as_ref().filter(|_| is_of_all).map(Lost::of);
-        let (why, remedy) = match lost.filter(|lost| lost.remedy != Some(output::AGAINST_DELAYS)) {
+        let (why, remedy) = match lost.filter(|lost| !lost.is_of_delays()) {
             Some(Lost { why, remedy }) => (why, remedy),
             None => {
                 let outage = self.outage.within(self.plan.ttl);
