@@ -44,6 +44,7 @@ mod env;
 mod hear;
 mod io;
 mod known_board;
+mod known_roster;
 mod lead;
 mod leave;
 mod letters;
@@ -67,7 +68,6 @@ mod release;
 mod requests;
 mod rest;
 mod retry;
-mod known_roster;
 
 use super::talk::{FleetCommand, FleetNotice, Options, Reason};
 use crate::holder::command::Command;
@@ -92,6 +92,7 @@ use env::FleetEnv;
 use hear::Hearing;
 use io::{InFlight, Io, OWN};
 use known_board::KnownBoard;
+use known_roster::KnownRoster;
 use letters::Letters;
 use lifecycle::Lifecycle;
 use listing::Lister;
@@ -102,7 +103,6 @@ use planner::PlannerRole;
 use profile::Profile;
 use rest::Rest;
 use retry::Retries;
-use known_roster::KnownRoster;
 
 /// Tells the worker's own nonces from its holder's.
 const OUTSIDE_HOLDER: u64 = 0x666c_6565_7466_6c65;
