@@ -2,7 +2,8 @@
 
 Plan: a block under what is over does not begin, of a lease, a tick, a unit, and with asyncio; an object that asks for leases is one task's at a time, and may be used
 again, also after a cancelled wait; what a call does not run is no body; a revocation is told before the end, by the agent, by the program, and with asyncio; what a block has
-lost is logged at its end, and what its user has ended is not; a forked child is told why it holds nothing.
+lost is logged at its end, and what its user has ended is not; a forked child is told why it holds nothing; a term that is over before its block is no election, and the next one
+is waited for.
 """
 
 import asyncio
@@ -153,6 +154,84 @@ class Bodies(WithAgent):
         with self.assertRaises(TypeError):
             client.once_per("t", every=3600)(lambda: later())()
         self.assertIn("failed", self.tenure("show", "once/t", "--json").stdout)
+
+    def test_a_body_that_returns_a_generator_has_failed(self):
+        client = self.client()
+
+        def steps():
+            yield
+
+        async def later_steps():
+            yield
+
+        for name, made in (("steps", steps), ("later_steps", later_steps)):
+            stop = threading.Event()
+
+            def body(unit):
+                stop.set()
+                return made()
+
+            with self.subTest(name):
+                with self.assertLogs("tenure", "ERROR") as logged:
+                    client.work(name, body, units=["u"], stop=stop)
+                self.assertIn("steps nothing here runs", logged.output[0])
+                with self.assertRaises(TypeError):
+                    client.once_per(name, every=3600)(lambda: made())()
+                self.assertIn("failed", self.tenure("show", f"once/{name}", "--json").stdout)
+
+
+class Terms(unittest.TestCase):
+    def setUp(self):
+        self.elected, self.given_back = [], []
+
+        def answer(method, path, body):
+            if method == "DELETE":
+                self.given_back.append(path.rpartition("/")[2])
+                return {"released": True}
+            self.elected.append(str(len(self.elected) + 1))
+            return 201, {**TOLD, "id": self.elected[-1], "fence": len(self.elected)}
+
+        self.agent = self.entered(FakeAgent(answer))
+        get = tenure.Client._get
+
+        def late(*asked, **options):
+            # The process may stand still between the agent's answer and its block.
+            term = get(*asked, **options)
+            if term.id == "1":
+                term._deadline_ns = 0
+            return term
+
+        self.entered(unittest.mock.patch.object(tenure.Client, "_get", late))
+
+    def entered(self, manager):
+        """As `enterContext`, which Python 3.9 has not."""
+        value = manager.__enter__()
+        self.addCleanup(manager.__exit__, None, None, None)
+        return value
+
+    def test_one_that_is_over_before_its_block_is_no_election(self):
+        terms = tenure.Client(self.agent.address).leaderships("e")
+        with self.assertLogs("tenure", "WARNING") as logged:
+            term = next(terms)
+        self.assertTrue(term.held)
+        self.assertEqual((term.fence, self.given_back), (2, ["1"]))
+        self.assertIn("the leadership of e", logged.output[0])
+        # What the loop's body is told of its own is its own.
+        with self.assertRaises(tenure.LeaseLost):
+            terms.throw(tenure.LeaseLost("another lease"))
+        self.assertEqual(self.given_back, ["1", "2"])
+
+    def test_and_so_with_asyncio(self):
+        async def main():
+            terms = tenure.AsyncClient(self.agent.address).leaderships("e")
+            term = await terms.__anext__()
+            self.assertTrue(term.held)
+            self.assertEqual((term.fence, self.given_back), (2, ["1"]))
+            with self.assertRaises(tenure.LeaseLost):
+                await terms.athrow(tenure.LeaseLost("another lease"))
+            self.assertEqual(self.given_back, ["1", "2"])
+
+        asyncio.run(asyncio.wait_for(main(), LONG))
 
 
 class Revocations(WithAgent):

@@ -106,10 +106,49 @@ class Refusals(unittest.TestCase):
             for had in (lambda: client.lease("k"), once, unit):
                 with self.assertRaises(ZeroDivisionError):
                     self.in_a_block(had, ZeroDivisionError())
+                with self.subTest(had), self.assertRaises(KeyboardInterrupt):
+                    self.in_a_block(had, KeyboardInterrupt())
             lease = client.lease("k")
             with self.assertRaises(tenure.Refused):
                 client.close()
             self.assertFalse(lease.held)
+
+    def test_a_refusal_hides_nothing_where_a_unit_was_to_go(self):
+        with self.agent() as agent:
+            client = tenure.Client(agent.address)
+
+            def draining():
+                worker = client.worker("f")
+                unit = worker.next()
+                worker._tell_all_to_end()
+                self.assertFalse(unit.wanted)
+                return unit
+
+            with self.assertLogs("tenure", "ERROR") as logged, self.assertRaises(ZeroDivisionError):
+                self.in_a_block(draining, ZeroDivisionError())
+            self.assertIn("the end of k was refused", logged.output[0])
+            with self.assertRaises(tenure.Refused):
+                self.in_a_block(draining, None)
+
+    def test_a_refusal_hides_no_cancellation(self):
+        async def main(address):
+            client = tenure.AsyncClient(address)
+
+            async def stays(had, entered):
+                async with had:
+                    entered.set()
+                    await asyncio.sleep(LONG)
+
+            for had in (await client.once_per("k", every=60).begin(), await (await client.worker("f")).next()):
+                entered = asyncio.Event()
+                task = asyncio.ensure_future(stays(had, entered))
+                await entered.wait()
+                task.cancel()
+                with self.subTest(had), self.assertRaises(asyncio.CancelledError):
+                    await task
+
+        with self.agent() as agent:
+            asyncio.run(asyncio.wait_for(main(agent.address), LONG))
 
     def in_a_block(self, had, error):
         with had():

@@ -177,21 +177,24 @@ mod tests {
 
     #[tokio::test]
     async fn l4_credentials_that_the_service_refuses_are_loaded_anew_but_seldom() {
-        for (code, is_theirs) in [
-            ("ExpiredTokenException", true),
-            ("ExpiredToken", true),
-            ("UnrecognizedClientException", true),
-            ("InvalidClientTokenId", true),
-            ("InvalidSignatureException", true),
-            ("AccessDeniedException", false),
-            ("ThrottlingException", false),
+        for (code, said, is_theirs) in [
+            ("ExpiredTokenException", "on purpose", true),
+            ("ExpiredToken", "on purpose", true),
+            ("UnrecognizedClientException", "on purpose", true),
+            ("InvalidClientTokenId", "on purpose", true),
+            ("InvalidSignatureException", "on purpose", true),
+            // A clock is off, and what was signed with is as good as before.
+            ("InvalidSignatureException", "Signature expired: 20261129T1", false),
+            ("InvalidSignatureException", "Signature not yet current: 20261129T1", false),
+            ("AccessDeniedException", "on purpose", false),
+            ("ThrottlingException", "on purpose", false),
         ] {
             let (provider, wall) = (CountedCredentials::default(), Arc::new(AtomicU64::new(1_000)));
             let are_bad = Arc::new(AtomicBool::new(false));
             let are_refused = Arc::clone(&are_bad);
             let stub = Stub::start(move |_, _| {
                 if are_refused.load(Ordering::SeqCst) {
-                    Fate::refusal(400, code, "on purpose")
+                    Fate::refusal(400, code, said)
                 } else {
                     Fate::Answer(200, "{}".to_owned())
                 }
@@ -219,7 +222,7 @@ mod tests {
                 let answer = client.describe_table().table_name("leases").send().await;
                 assert_eq!(answer.is_err(), is_bad, "{answer:?}");
                 let expected = if is_theirs { loads } else { 1 };
-                assert_eq!(provider.0.load(Ordering::SeqCst), expected, "{code} at {now} s");
+                assert_eq!(provider.0.load(Ordering::SeqCst), expected, "{code} ({said}) at {now} s");
             }
         }
     }

@@ -49,7 +49,7 @@ impl Intercept for CredentialRefusals {
         _components: &RuntimeComponents,
         bag: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        let is_refused = code(answer.response()).is_some_and(is_about_credentials);
+        let is_refused = says(answer.response()).is_some_and(|(code, said)| is_about_credentials(code, said));
         if let (true, Some(SignedWith(number))) = (is_refused, bag.load::<SignedWith>().copied()) {
             self.0.refuse(number);
         }
@@ -57,20 +57,21 @@ impl Intercept for CredentialRefusals {
     }
 }
 
-/// The error code of an answer. What the SDK makes of it has another type for each action.
-fn code(answer: &HttpResponse) -> Option<&str> {
+/// The error code of an answer, and what is said with it. What the SDK makes of them has another type for each action.
+fn says(answer: &HttpResponse) -> Option<(&str, &str)> {
     if answer.status().is_success() {
         return None;
     }
     let body = std::str::from_utf8(answer.body().bytes()?).ok()?;
-    let (_, kind) = body.split_once("\"__type\"")?;
-    // Its value, as `com.amazon.coral.service#ExpiredTokenException`.
-    kind.split('"').nth(1)?.rsplit('#').next()
+    let value = |name: &str| body.split_once(name)?.1.split('"').nth(1);
+    // As `com.amazon.coral.service#ExpiredTokenException`.
+    let code = value("\"__type\"")?.rsplit('#').next()?;
+    Some((code, value("\"message\"").or_else(|| value("\"Message\"")).unwrap_or_default()))
 }
 
 #[cfg(test)]
 mod tests {
-    //! Plan: codes with and without what stands before them, and what has none.
+    //! Plan: codes with and without what stands before them, and what has none; what is said with them, in either spelling.
     use super::*;
     use aws_smithy_types::body::SdkBody;
 
@@ -78,20 +79,23 @@ mod tests {
     fn the_code_of_a_refusal_is_found() {
         let refusal = |body: &'static str| {
             let mut answer = HttpResponse::new(400_u16.try_into().unwrap(), SdkBody::from(body));
-            let found = code(&answer).map(str::to_owned);
+            let found = says(&answer).map(|(code, said)| (code.to_owned(), said.to_owned()));
             *answer.status_mut() = 200_u16.try_into().unwrap();
-            assert_eq!(code(&answer), None, "that is none");
+            assert_eq!(says(&answer), None, "that is none");
             found
         };
         for (body, found) in [
-            (r#"{"__type":"com.amazon.coral.service#ExpiredToken","message":"m"}"#, Some("ExpiredToken")),
-            (r#"{"message": "m", "__type" : "ExpiredToken"}"#, Some("ExpiredToken")),
+            (r#"{"__type":"com.amazon.coral.service#ExpiredToken","message":"m"}"#, Some(("ExpiredToken", "m"))),
+            (r#"{"Message": "m", "__type" : "ExpiredToken"}"#, Some(("ExpiredToken", "m"))),
+            (r#"{"__type":"ExpiredToken"}"#, Some(("ExpiredToken", ""))),
             (r#"{"message":"no \"__type\":\"ExpiredToken\""}"#, None),
             (r#"{"__type":7}"#, None),
             ("<html>", None),
             ("", None),
         ] {
-            assert_eq!(refusal(body).as_deref(), found, "{body}");
+            let refused = refusal(body);
+            let refused = refused.as_ref().map(|(code, said)| (code.as_str(), said.as_str()));
+            assert_eq!(refused, found, "{body}");
         }
     }
 }

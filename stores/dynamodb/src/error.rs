@@ -175,9 +175,9 @@ fn is_login(code: &str) -> bool {
     .contains(&code)
 }
 
-/// Whether other credentials may help where the service refuses with this code.
-pub(crate) fn is_about_credentials(code: &str) -> bool {
-    is_login(code) || ["ExpiredTokenException", "ExpiredToken"].contains(&code)
+/// Whether other credentials may help where the service refuses with this code and these words. They do not where only a clock is off.
+pub(crate) fn is_about_credentials(code: &str, said: &str) -> bool {
+    (is_login(code) && !is_about_time(said)) || ["ExpiredTokenException", "ExpiredToken"].contains(&code)
 }
 
 /// Whether the service's words with this code are for everybody: they can't hold what was signed, nor what nobody knows of yet.

@@ -8,9 +8,9 @@ from datetime import datetime
 from typing import Any, AsyncIterator, Callable, Dict, Iterable, List, Mapping, Optional, TypeVar, Union
 
 from . import _asks
-from ._aio_work import AsyncOncePer, AsyncWorker, Body, work
+from ._aio_work import AsyncOncePer, AsyncWorker, Body, _Held, work
 from ._client import Client
-from ._errors import AgentError, may_pass
+from ._errors import AgentError, LeaseLost, may_pass
 from ._fleet import Pauses, Unit, Worker
 from ._lease import Lease, Ranges
 from ._once import wish
@@ -91,15 +91,23 @@ class AsyncClient:
         """As `Client.leaderships`."""
         pauses = Pauses()
         while True:
+            try:
+                term = await self.campaign(key, **options)
+            except AgentError as error:
+                if not may_pass(error):
+                    raise
+                await asyncio.sleep(pauses.after(error, f"the leadership of {key}"))
+                continue
+            try:
+                term.check()
+            except LeaseLost as lost:
+                # It was over before its block began, as after a suspension: nobody was elected.
+                await in_thread(lambda: self._client._give_back(term))
+                await asyncio.sleep(pauses.after(lost, f"the leadership of {key}"))
+                continue
+            pauses = Pauses()
             async with contextlib.AsyncExitStack() as stack:
-                try:
-                    term = await stack.enter_async_context(self.campaign(key, **options))
-                except AgentError as error:
-                    if not may_pass(error):
-                        raise
-                    await asyncio.sleep(pauses.after(error, f"the leadership of {key}"))
-                    continue
-                pauses = Pauses()
+                stack.push_async_exit(_Held(term).__aexit__)
                 yield term
 
     def once_per(

@@ -16,10 +16,12 @@ def check_body(body: Callable[..., Any], remedy: str) -> None:
 
 
 def called(call: Callable[[], Any]) -> None:
-    """Calls it. What it makes to be awaited has done nothing: `TypeError`."""
+    """Calls it. What it makes to be awaited, or to be gone through, has done nothing: `TypeError`."""
     made = call()
     if inspect.isawaitable(made):
         if inspect.iscoroutine(made):
             # Or Python warns that nobody has awaited it.
             made.close()
         raise TypeError(f"the body returns {type(made).__name__!r}, which nothing here awaits; give a function that does the work, or use AsyncClient")
+    if inspect.isgenerator(made) or inspect.isasyncgen(made):
+        raise TypeError(f"the body returns {type(made).__name__!r}, whose steps nothing here runs; give a function that does the work")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import os
@@ -153,8 +154,15 @@ class Client:
                     raise
                 time.sleep(pauses.after(error, f"the leadership of {key}"))
                 continue
-            pauses = Pauses()
-            with term:
+            with contextlib.ExitStack() as stack:
+                try:
+                    stack.enter_context(term)
+                except LeaseLost as lost:
+                    # It was over before its block began, as after a suspension: nobody was elected.
+                    self._give_back(term)
+                    time.sleep(pauses.after(lost, f"the leadership of {key}"))
+                    continue
+                pauses = Pauses()
                 yield term
 
     def leader(self, key: str) -> Optional[Dict[str, Any]]:

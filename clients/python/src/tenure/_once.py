@@ -39,18 +39,20 @@ class Tick(Lease):
     def __exit__(
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
-        if error is None:
-            self._end_block(self.end)
-        elif isinstance(error, Exception):
-            says = raised(error)
-            try:
+        try:
+            if error is None:
+                self._end_block(self.end)
+            elif isinstance(error, Exception):
+                says = raised(error)
                 self._end_block(lambda: self.end(False, says))
-            except Refused as refused:
-                # What has ended the block says more, and is raised.
-                _log.error("the end of %s was refused: %s", self.key, refused)
-        else:
-            # Ctrl-C: what is to run at least once is run again.
-            self._end_block(self.release)
+            else:
+                # Ctrl-C: what is to run at least once is run again.
+                self._end_block(self.release)
+        except Refused as refused:
+            if error is None:
+                raise
+            # What has ended the block says more, and is raised.
+            _log.error("the end of %s was refused: %s", self.key, refused)
 
 
 class OncePer:

@@ -44,7 +44,9 @@ pub(super) async fn adopt(url: &Url, typed: &args::FleetAdoptArgs) -> Result<u8,
     let found = adopter.find().await?;
     say_what_stays(&found, &only, &name);
     let chosen = chosen(&found, &only)?;
-    let is_whole = found.resharding.is_empty() && found.doubtful.is_subset(&only);
+    // Those that are made again are told and dealt with by themselves.
+    let damaged = found.damaged.len() - found.remade.len();
+    let is_whole = found.resharding.is_empty() && found.doubtful.is_subset(&only) && damaged == 0;
     if typed.dry_run {
         let lines: String = chosen.iter().map(|unit| format!("{}\n", shown(&found, unit))).collect();
         output::print(&lines)?;
@@ -71,7 +73,6 @@ pub(super) async fn adopt(url: &Url, typed: &args::FleetAdoptArgs) -> Result<u8,
     if let Some(rival) = adopter.rival().await? {
         return Err(adopts_already(&rival));
     }
-    let damaged = found.damaged.len() - found.remade.len();
     let (named, chosen): (Vec<String>, Vec<String>) =
         chosen.into_iter().partition(|unit| found.doubtful.contains(unit));
     let opened = open_all(&adopter, &named).await;
@@ -94,8 +95,7 @@ pub(super) async fn adopt(url: &Url, typed: &args::FleetAdoptArgs) -> Result<u8,
         && all.doubtful.is_empty()
         && all.resharding.is_empty()
         && all.failed.is_empty()
-        && !all.remade.is_doubtful()
-        && damaged == 0;
+        && !all.remade.is_doubtful();
     if is_done { Ok(exit::OK) } else { Err(Failure::silent(exit::SOME_FAILED)) }
 }
 

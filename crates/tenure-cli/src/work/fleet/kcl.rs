@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tenure::dynamodb::aws_sdk_dynamodb::types::AttributeValue;
 use tenure::fleet::Balance;
-use tenure::{Clock, ErrorKind, Fence};
+use tenure::{Clock, ErrorKind, Fence, Loss};
 use tenure_kcl::{self as kcl, Coordinator, Events, Fields, Held, LeaseError, Options, Peers, Place, Table};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -132,7 +132,7 @@ impl Kcl {
                 Some(Event::Assigned(Box::new(assignment)))
             }
             kcl::Event::Lost { lease, loss } => {
-                Some(Event::Lost { unit: lease.key().to_owned(), why: output::Lost::of(&loss).to_string() })
+                Some(Event::Lost { unit: lease.key().to_owned(), why: why_lost(&loss) })
             }
             kcl::Event::Wanted { lease, by } => {
                 let (_, draining) = self.assignments.get(&tenure_of(&lease))?;
@@ -334,6 +334,15 @@ fn tenure_of(held: &Held) -> Tenure {
     (held.key().to_owned(), held.counter_at_take())
 }
 
+/// Why a lease was lost, with what helps. Of a damaged row its error says that: the verbs that show and remove records are for a store.
+fn why_lost(loss: &Loss) -> String {
+    let lost = output::Lost::of(loss);
+    match loss {
+        Loss::Unreachable(error) if error.kind() == ErrorKind::Foreign => lost.why,
+        _ => lost.to_string(),
+    }
+}
+
 /// What a new row of a shard has beside others that have it: without these, each of the KCL's workers fails as it lists the table.
 fn fields_of_shard(unit: &str) -> Result<Fields, Failure> {
     let parts: Vec<&str> = unit.split(':').collect();
@@ -357,4 +366,19 @@ pub(crate) fn skipped(rows: usize) -> String {
         "{rows} passed over: by the KCL, what has another entityType than LEASE is no lease; if a8m/lease made this table, add \
          &peers=a8m to its URL"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    //! Plan: of a damaged row no verb is named that knows no such table.
+    use super::*;
+    use tenure::StoreError;
+
+    #[test]
+    fn of_a_damaged_row_no_verb_is_named_that_can_not_mend_it() {
+        let told = |error: StoreError| why_lost(&Loss::Unreachable(error));
+        let damaged = told(StoreError::foreign("the row's leaseCounter is no number"));
+        assert!(damaged.contains("leaseCounter") && !damaged.contains("`tenure"), "{damaged}");
+        assert!(told(StoreError::unavailable("no answer")).contains("--ttl"));
+    }
 }

@@ -185,7 +185,7 @@ pub struct FleetForgotten {
     pub fleet: String,
     /// Whether nothing was to be removed.
     pub dry_run: bool,
-    /// The keys of the records that go, or would: units, parts of plans, the board and sessions.
+    /// The keys of the records that were to go as the removal began, or would: units, parts of plans, the board and sessions. Not all did where `left` is not 0.
     pub removable: Vec<String>,
     /// How many records went.
     pub removed: u64,
