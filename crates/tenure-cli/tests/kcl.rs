@@ -104,7 +104,8 @@ fn a_damaged_row_that_a_worker_brings_is_named_and_the_others_are_worked_on() {
     // It stays, so the fleet has not moved as a whole, also where there is nothing else.
     let sound = fleet.rows().into_iter().find(|row| row.key() == "a").unwrap();
     fleet.runtime.block_on(fleet.table.delete(&sound)).unwrap();
-    let adopt = ["fleet", "adopt", "f", "--from", &fleet.url, "--failover", "6s", "--store", "sqlite:leases.db"];
+    let adopt =
+        ["fleet", "adopt", "f", "--from", &fleet.url, "--failover", "6s", "--store", "sqlite:leases.db"];
     for more in ["--yes", "--dry-run"] {
         let ran = fleet.bench.run(&[&adopt[..], &[more]].concat());
         assert!(ran.code == 1 && ran.err.contains("it is not moved"), "{ran:?}");

@@ -85,7 +85,10 @@ mod tests {
             found
         };
         for (body, found) in [
-            (r#"{"__type":"com.amazon.coral.service#ExpiredToken","message":"m"}"#, Some(("ExpiredToken", "m"))),
+            (
+                r#"{"__type":"com.amazon.coral.service#ExpiredToken","message":"m"}"#,
+                Some(("ExpiredToken", "m")),
+            ),
             (r#"{"Message": "m", "__type" : "ExpiredToken"}"#, Some(("ExpiredToken", "m"))),
             (r#"{"__type":"ExpiredToken"}"#, Some(("ExpiredToken", ""))),
             (r#"{"message":"no \"__type\":\"ExpiredToken\""}"#, None),

@@ -1,6 +1,7 @@
 //! What is said to people: on standard error, one line at a time, with the program's name.
 
 pub(crate) mod about;
+mod holders;
 pub(crate) mod json;
 pub(crate) mod json_list;
 pub(crate) mod lines;

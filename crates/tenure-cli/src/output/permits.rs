@@ -1,8 +1,8 @@
 //! What a semaphore's record says, as people and programs are shown it.
 
 use crate::output::about::{SessionAbouts, about};
+use crate::output::holders::holders_shown;
 use crate::output::json::fields;
-use crate::output::view::holders_shown;
 use crate::text::date;
 use serde_json::json;
 use tenure::permits::{Mode, SemaphoreLedger, Ticket};

@@ -1,7 +1,7 @@
 //! What a section's record says, as people and programs are shown it.
 
+use crate::output::holders::holders_shown;
 use crate::output::silence::TimeLeft;
-use crate::output::view::holders_shown;
 use crate::text::{brief, date};
 use serde_json::json;
 use std::time::Duration;

@@ -10,7 +10,6 @@ use crate::output::section::SectionLeases;
 use crate::output::silence::{Silences, TimeLeft};
 use crate::text::{brief, count, date};
 use serde_json::{Map, json};
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 use tenure::fleet::FleetKey;
@@ -341,15 +340,6 @@ impl View {
             return;
         }
         view.insert("metadata".into(), told(&self.key, metadata));
-    }
-}
-
-/// Whose name one holder has, or how many there are of several.
-pub(super) fn holders_shown<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
-    let names: BTreeSet<&str> = names.collect();
-    match names.len() {
-        0 | 1 => names.first().map(|name| (*name).to_owned()),
-        n => Some(format!("{n} holders")),
     }
 }
 
