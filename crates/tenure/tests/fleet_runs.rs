@@ -182,21 +182,33 @@ async fn a_body_that_was_told_to_end_has_not_failed() {
 
 #[tokio::test(start_paused = true)]
 async fn what_becomes_of_units_when_the_handles_are_dropped_can_be_chosen() {
-    for (at_stop, expected) in [(AtStop::PassOn, false), (AtStop::GiveUp, true)] {
+    // Units go at once where nobody else is there, or only once the others had time to hear.
+    for (at_stop, is_alone, expected) in [
+        (AtStop::PassOn, false, false),
+        (AtStop::PassOn, true, true),
+        (AtStop::GiveUp, false, true),
+        (AtStop::GiveUp, true, true),
+    ] {
         let world = World::new();
         let fleet = create(&world, 1).await;
+        let is_there =
+            async |n| fleet.roster().await.unwrap().members.iter().any(|member| member.holder == name(n));
         let a = join(&world, 1, at_stop);
         let Some(Event::Assigned(assignment)) = a.next().await else { panic!() };
-        // Nobody else is there: it is vacated at once, or only once the others had time to hear.
+        let other = (!is_alone).then(|| join(&world, 2, AtStop::PassOn));
+        if other.is_some() {
+            soon(async || is_there(2).await && a.summary().workers == 2).await;
+        }
         std::mem::drop(a);
         let unit = assignment.unit().clone();
         drop(assignment);
         settle().await;
-        let roster = fleet.roster().await.unwrap().members;
-        assert_eq!(roster.is_empty(), expected, "{at_stop:?}: {roster:?}");
+        assert_eq!(!is_there(1).await, expected, "{at_stop:?}, alone: {is_alone}");
         assert!(!unit.is_held());
-        soon(async || fleet.roster().await.unwrap().members.is_empty()).await;
-        assert_eq!(fleet.get("u0").await.unwrap().unwrap().holder, None);
+        soon(async || !is_there(1).await).await;
+        soon(async || other.as_ref().is_none_or(|other| !other.held().is_empty())).await;
+        let holder = fleet.get("u0").await.unwrap().unwrap().holder.map(|occupant| occupant.holder);
+        assert_eq!(holder, other.is_some().then(|| name(2)));
     }
 }
 
