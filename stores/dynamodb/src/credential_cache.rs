@@ -129,8 +129,8 @@ impl fmt::Debug for CredentialCache {
 
 #[cfg(test)]
 mod tests {
-    //! Plan: others are due some minutes before the end, or before a part of a short life is over, or after a while where no end is told, and once in a
-    //! while from then on; the last ones are used to their end. Those that the service refuses go, but not just after their load, nor later ones, nor
+    //! Plan: others are due some minutes before the end, or before a part of a short life is over, or after a while where no end is told. From then on
+    //! they are due once in a while, and the last ones are used to their end. Those that the service refuses go, but not just after their load, nor later ones, nor
     //! does a clock that was set back keep them. What has ended already replaces nothing.
     use super::*;
     use std::sync::atomic::{AtomicU64, Ordering};

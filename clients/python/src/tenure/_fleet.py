@@ -105,22 +105,16 @@ class Unit(Lease):
     def __exit__(
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
-        try:
-            if not self.wanted:
-                self._end_block(self.release)
-            elif error is None:
-                self._end_block(self.done)
-            elif isinstance(error, Exception):
-                says = raised(error)
-                self._end_block(lambda: self.failed(says))
-            else:
-                # Ctrl-C says nothing about the unit.
-                self._end_block(self.release)
-        except Refused as refused:
-            if error is None:
-                raise
-            # What has ended the block says more, and is raised.
-            _log.error("the end of %s was refused: %s", self.key, refused)
+        if not self.wanted:
+            self._end_block(self.release, error)
+        elif error is None:
+            self._end_block(self.done, error)
+        elif isinstance(error, Exception):
+            says = raised(error)
+            self._end_block(lambda: self.failed(says), error)
+        else:
+            # Ctrl-C says nothing about the unit.
+            self._end_block(self.release, error)
 
 
 def _give_back(unit: Lease) -> bool:

@@ -114,19 +114,22 @@ class Lease:
     def __exit__(
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
-        try:
-            self._end_block(self.release)
-        except Refused:
-            # What has ended the block says more.
-            if error is None:
-                raise
+        self._end_block(self.release, error)
 
-    def _end_block(self, end: Callable[[], bool]) -> None:
-        """Ends it as its block does. Nobody gets the answer, so what was lost is logged."""
+    def _end_block(self, end: Callable[[], bool], error: Optional[BaseException]) -> None:
+        """Ends it as its block does, which this has ended. Nobody gets the answer, so what was lost is logged."""
         # Who has ended it in the block has had the answer.
         is_told = self._is_let_go or os.getpid() != self._process
         was_held, reason = self.held, self._reason
-        if end() or is_told:
+        try:
+            is_done = end()
+        except Refused as refused:
+            if error is None:
+                raise
+            # What has ended the block says more, and is raised.
+            _log.error("the end of %s was refused: %s", self.key, refused)
+            return
+        if is_done or is_told:
             return
         if was_held:
             _log.warning("the end of %s was not told: it was lost just now, or no agent answers, and it lasts until its deadline", self.key)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 import math
 from datetime import datetime
 from types import TracebackType
@@ -15,7 +14,6 @@ from ._errors import Refused
 from ._lease import Lease
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_log = logging.getLogger("tenure")
 
 
 class Tick(Lease):
@@ -39,20 +37,14 @@ class Tick(Lease):
     def __exit__(
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
     ) -> None:
-        try:
-            if error is None:
-                self._end_block(self.end)
-            elif isinstance(error, Exception):
-                says = raised(error)
-                self._end_block(lambda: self.end(False, says))
-            else:
-                # Ctrl-C: what is to run at least once is run again.
-                self._end_block(self.release)
-        except Refused as refused:
-            if error is None:
-                raise
-            # What has ended the block says more, and is raised.
-            _log.error("the end of %s was refused: %s", self.key, refused)
+        if error is None:
+            self._end_block(self.end, error)
+        elif isinstance(error, Exception):
+            says = raised(error)
+            self._end_block(lambda: self.end(False, says), error)
+        else:
+            # Ctrl-C: what is to run at least once is run again.
+            self._end_block(self.release, error)
 
 
 class OncePer:
